@@ -68,7 +68,7 @@ test-all: ## unit, regressions, properties and faults under every Python from 3.
 # Long inputs are read in time, but not while every branch is noted.
 COVERED := --cov=stormproof --cov-branch --cov-append --cov-report= \
 	--deselect=tests/tools/test_fuzzing.py::test_long_inputs_are_read_in_time
-coverage: $(DEV) ## the suite again, with the branches of the core that it never takes; at least 98 % are taken
+coverage: $(DEV) ## the suite again, with the branches of the core that it never takes; at least 99 % are taken
 	@tools/setup-services
 	@rm -f build/test/coverage-*
 	PYTEST_ADDOPTS='$(COVERED)' tools/run-tests $(BIN)/python
@@ -98,7 +98,7 @@ load: $(DEV) ## ten minutes of load and faults through httpx; writes docs/soak.m
 dist: $(DEV) ## wheel and sdist of the last commit: reproducible, complete, nothing private, each extra alone
 	$(BIN)/python tools/check-dist $(ARGS)
 
-fuzz: $(DEV) ## every parser fed with what nobody would write, guided by coverage
+fuzz: $(DEV) ## every parser fed with malformed input, guided by coverage
 	$(BIN)/python -m verification.fuzzing $(ARGS)
 
 mutants: $(DEV) ## every rule changed a little: would the tests notice? (a run that was stopped goes on)

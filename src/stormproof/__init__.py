@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._version import __version__
+from ._version import __version__ as __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,84 +101,6 @@ if TYPE_CHECKING:
     from .presets.from_tenacity import policy_from_tenacity as policy_from_tenacity
     from .presets.policy_of import policy_of as policy_of
 
-__all__ = [
-    "AdaptiveLimit",
-    "AdaptiveRate",
-    "Attempt",
-    "AttemptTimeout",
-    "Backoff",
-    "Breaker",
-    "Budget",
-    "BudgetExhausted",
-    "Bulkhead",
-    "BulkheadFull",
-    "ByKind",
-    "Cancelled",
-    "Chaos",
-    "CircuitOpen",
-    "Classifier",
-    "ConfigError",
-    "ConnectionLost",
-    "Constant",
-    "Deadline",
-    "DeadlineExceeded",
-    "Decorrelated",
-    "Exponential",
-    "Fallback",
-    "Fibonacci",
-    "Hedge",
-    "Limiter",
-    "Linear",
-    "Pacer",
-    "Permanent",
-    "Policy",
-    "PolicyWarning",
-    "QuotaBudget",
-    "RateBudget",
-    "RateLimit",
-    "RateLimited",
-    "Registry",
-    "Reservation",
-    "Retry",
-    "RetryAfter",
-    "Schedule",
-    "Scope",
-    "Stopped",
-    "StormproofError",
-    "Symmetric",
-    "Throttle",
-    "ThrottleBudget",
-    "Throttled",
-    "Timeout",
-    "Verdict",
-    "WindowBudget",
-    "Worker",
-    "WorkerStopped",
-    "WorstCase",
-    "__version__",
-    "attempt",
-    "carry",
-    "chaos",
-    "deadline",
-    "disabled",
-    "idempotent",
-    "keyed",
-    "load",
-    "once",
-    "policy_from_tenacity",
-    "policy_of",
-    "reconnecting",
-    "remaining",
-    "retry",
-    "retrying",
-    "sleep",
-    "sleep_async",
-    "stopped",
-    "subscribe",
-    "to_data",
-    "transient",
-]
-
 #: Where each public name lives. A module loads when one of its names is first used (PEP 562).
 _HOMES = {
     "_classify.classifier": ("Classifier", "transient"),
@@ -245,6 +167,8 @@ _HOMES = {
     "presets.policy_of": ("policy_of",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
+# Type checkers read the imports above.
+__all__ = sorted([*_HOME, "__version__"])  # pyright: ignore[reportUnsupportedDunderAll]  # noqa: PLE0605
 #: Modules reached as attributes. Those that stand on another library import it when first used.
 _MODULES = (
     "aiohttp",
@@ -289,9 +213,9 @@ if not TYPE_CHECKING:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
         home = import_module(f"{__name__}.{_HOME[name]}")
         for export in _HOMES[_HOME[name]]:
-            found = getattr(home, export)
-            if getattr(found, "__module__", "").startswith(__name__ + ".") and hasattr(found, "__qualname__"):
+            value = getattr(home, export)
+            if getattr(value, "__module__", "").startswith(__name__ + ".") and hasattr(value, "__qualname__"):
                 # So that tracebacks and reprs say where users import it from.
-                found.__module__ = __name__
-            globals()[export] = found
+                value.__module__ = __name__
+            globals()[export] = value
         return globals()[name]

@@ -68,7 +68,7 @@ class Middleware:
             with timer_of(request) or nullcontext():
                 response: ClientResponse = await self._client.send_async(Call(request, handler))
         except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-            # A policy that does not retry leaves it to aiohttp to replace a connection that had gone stale.
+            # A policy that does not retry leaves it to aiohttp to replace a stale connection.
             is_resent = request.method in _RESENT and not isinstance(error, aiohttp.ClientConnectorError)
             if is_resent and self._client.retries:
                 _Before.of(request).error = error
@@ -86,7 +86,7 @@ _RESENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 
 
 class _Before:
-    """State of the call that a request belongs to: what the session has done already.
+    """State of the call that a request belongs to, as far as the session has handled it.
 
     After some errors aiohttp sends an idempotent request once more by itself, through all middlewares:
     then the error that ended our attempts comes out again, without any more of them. And a redirected
@@ -137,7 +137,7 @@ _marking_classes = Recent(64)
 
 
 def _marking_class(kind: Any) -> Any:
-    """``kind``, whose ``raise_for_status()`` puts itself on its error: there layers around find the mark."""
+    """Return a subclass of ``kind`` that attaches itself to its status error, for the layers around."""
     cached = _marking_classes.get(kind)
     if cached is not None:
         return cached

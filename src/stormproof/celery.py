@@ -24,7 +24,7 @@ with extra("celery"):
 
 from ._context.deadlines import is_off
 from ._queues.requeue import Again, Memory, Requeue
-from ._queues.task_settings import Busy, TaskSettings
+from ._queues.task_settings import TaskPostponed, TaskSettings
 from ._runtime.clock import wall
 
 if TYPE_CHECKING:
@@ -80,15 +80,15 @@ class PolicyTask(celery.Task):  # type: ignore[misc]
         try:
             result = self._attempt(*args, **kwargs)
         except TaskPredicate:
-            # The task itself said what is to become of it.
+            # The task itself has decided.
             raise
-        except Busy as busy:
-            raise self._later(busy, busy.wait, memory) from None
+        except TaskPostponed as postponed:
+            raise self._later(postponed, postponed.wait, memory) from None
         except Exception as error:
             answer = self._requeue.failed(error, memory, wall(), args, kwargs)
             if isinstance(answer, Again):
                 raise self._later(error, answer.wait, answer.memory) from error
-            self._bury(answer.error)
+            self._dead_letter(answer.error)
             raise answer.error  # noqa: B904 - it is `error`, or has it as its cause
         self._requeue.succeeded(memory, wall(), args, kwargs)
         return result
@@ -100,11 +100,11 @@ class PolicyTask(celery.Task):  # type: ignore[misc]
         try:
             again = self.retry(exc=error, countdown=wait, headers=headers, throw=False)
         except Reject as refused:
-            # The broker did not take it, and Celery would drop the message at hand: it stays where it was.
+            # The broker did not take it. Celery would drop this message, so it is put back where it was.
             again = Reject(refused.reason, requeue=True)
         return again
 
-    def _bury(self, error: BaseException) -> None:
+    def _dead_letter(self, error: BaseException) -> None:
         """Hand over a task that has failed for good; one that cannot be handed over stays where it was."""
         dead_letter = self.stormproof.dead_letter
         if dead_letter is None or self.request.is_eager:

@@ -27,7 +27,7 @@ with extra("dramatiq"):
 from ._context.deadlines import is_off
 from ._primitives.errors import AttemptTimeout
 from ._queues.requeue import Again, Memory, Requeue
-from ._queues.task_settings import Busy, TaskSettings, keeping
+from ._queues.task_settings import TaskPostponed, TaskSettings, key_options
 from ._runtime.clock import wall
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ _message_id: ContextVar[str | None] = ContextVar("stormproof_dramatiq_message", 
 
 
 def _take_message_id() -> str | None:
-    """The message's id, once: what its actor calls in turn, directly, has no message of its own."""
-    found = _message_id.get()
+    """Return the message's id, once: actors called directly inside have no message of their own."""
+    message_id = _message_id.get()
     _message_id.set(None)
-    return found
+    return message_id
 
 
 #: Options of Dramatiq's own middleware about when to retry.
@@ -59,7 +59,7 @@ _THEIRS = {"max_retries", "min_backoff", "max_backoff", "retry_when", "throws", 
 
 
 class BadActor(MiddlewareError, ValueError):
-    """An actor whose options cannot be followed; Dramatiq only logs what middleware raises otherwise."""
+    """An actor whose options cannot be followed; Dramatiq only logs other errors of middleware."""
 
 
 class Policies(Middleware):
@@ -79,7 +79,7 @@ class Policies(Middleware):
         lease: Seconds = 60.0,
         on_unknown: Literal["error", "run"] = "error",
     ) -> None:
-        self._options = keeping("dramatiq.Policies", idempotency, lease, on_unknown)
+        self._options = key_options("dramatiq.Policies", idempotency, lease, on_unknown)
         self._default = None if policy is None else self._settings(policy)
         self._rules: dict[str, tuple[TaskSettings, Requeue]] = {}
 
@@ -128,11 +128,11 @@ class Policies(Middleware):
             if rule is not None:
                 rule[1].succeeded(memory, wall(), message.args, message.kwargs)
         elif isinstance(exception, Shutdown):
-            # The worker goes, not the work: no attempt is counted for what was cut short.
+            # The worker shuts down: an interrupted run does not count as an attempt.
             self._later(broker, message, 0.0, memory)
         elif rule is None or not isinstance(exception, (Exception, TimeLimitExceeded)):
             message.fail()
-        elif isinstance(exception, Busy):
+        elif isinstance(exception, TaskPostponed):
             self._later(broker, message, exception.wait, memory)
         else:
             answer = rule[1].failed(_judged(exception), memory, wall(), message.args, message.kwargs)
@@ -158,13 +158,13 @@ class Policies(Middleware):
             # Rounded up: a server's hint is never cut short.
             broker.enqueue(message, delay=math.ceil(wait * 1000))  # type: ignore[arg-type]
         except Exception:
-            # What the worker does not see as failed it acknowledges, and the message would be gone.
+            # Otherwise the worker would acknowledge the message, and it would be lost.
             message.fail()
             raise
 
 
 def _judged(exception: BaseException) -> Exception:
-    """Return the call that the policy is asked about: a time limit is one attempt's timeout."""
+    """Return the error that the policy judges: a time limit counts as the timeout of one attempt."""
     if isinstance(exception, Exception):
         return exception
     error = AttemptTimeout(f"the actor took longer than its time limit ({type(exception).__name__})")
@@ -188,7 +188,7 @@ def install(
         names = ", ".join(sorted(broker.actors))
         raise ValueError(f"dramatiq.install: broker must have no actors yet, got {names}")
     policies = Policies(policy, idempotency=idempotency, lease=lease, on_unknown=on_unknown)
-    retries = next((kept for kept in broker.middleware if isinstance(kept, Retries)), None)
+    retries = next((middleware for middleware in broker.middleware if isinstance(middleware, Retries)), None)
     if retries is None:
         broker.add_middleware(policies)
     else:

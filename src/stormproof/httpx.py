@@ -1,6 +1,6 @@
 """httpx under a policy: ``httpx.Client(transport=stormproof.httpx.Transport(policy))``.
 
-What the two transports do is in `stormproof._http`; here they meet their library.
+The code of both transports is in `stormproof._http`; this module gives them the library.
 """
 
 from __future__ import annotations

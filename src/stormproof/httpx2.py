@@ -1,6 +1,6 @@
 """httpx2 (httpx under another name) under a policy: `Transport` and `AsyncTransport`.
 
-What the two transports do is in `stormproof._http`; here they meet their library.
+The code of both transports is in `stormproof._http`; this module gives them the library.
 """
 
 from __future__ import annotations

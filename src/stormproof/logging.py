@@ -19,7 +19,7 @@ __all__ = ["log", "off", "on", "to_structlog"]
 
 
 def to_structlog(logger: object = None) -> Callable[[Event], None]:
-    """Return a subscriber that writes to a structlog logger, with the event's fields as the entry's::
+    """Return a subscriber that writes to a structlog logger, with the event's fields as the entry's:
 
         subscribe(logging.to_structlog(), first_tries=False)
 

@@ -1,4 +1,4 @@
-"""OpenTelemetry: metrics, and what happened to a call as events on the span it runs in.
+"""OpenTelemetry: metrics, and the events of a call on the span it runs in.
 
 ::
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 _OPERATION = "stormproof.operation"
 
-#: Event -> the span event's name. What happens outside of a call is reported by metrics only.
+#: Event -> the span event's name. Events outside of a call are reported by metrics only.
 _SPAN_EVENTS = {
     "Retrying": "stormproof.retrying",
     "Succeeded": "stormproof.succeeded",
@@ -100,8 +100,8 @@ class _Sink:
             explicit_bucket_boundaries_advisory=WAITS,
         )
         counter = meter.create_observable_counter
-        counter("stormproof.attempts", [self._watch(_attempts)], "{attempt}", "Attempts made.")
-        counter("stormproof.retries", [self._watch(_retries)], "{retry}", "Retries decided on.")
+        counter("stormproof.attempts", [self._watch(_totals("attempts"))], "{attempt}", "Attempts made.")
+        counter("stormproof.retries", [self._watch(_totals("retries"))], "{retry}", "Retries decided on.")
         counter(
             "stormproof.successes",
             [self._watch(_successes)],
@@ -119,7 +119,7 @@ class _Sink:
 
     def _watch(self, observe: Callable[[Meters], Iterator[Observation]]) -> Observing:
         def observed(options: CallbackOptions) -> Iterator[Observation]:
-            # An instrument cannot be taken back; it falls silent instead.
+            # An instrument cannot be unregistered; it reports nothing instead.
             return iter(()) if self.closed else observe(self._meters)
 
         return observed
@@ -130,14 +130,12 @@ class _Sink:
             self._waits.record(event.wait, {_OPERATION: census.name(event.operation)})  # type: ignore[attr-defined]
 
 
-def _attempts(meters: Meters) -> Iterator[Observation]:
-    for operation, count in meters.read().attempts.items():
-        yield Observation(count, {_OPERATION: operation})
+def _totals(key: str) -> Callable[[Meters], Iterator[Observation]]:
+    def observe(meters: Meters) -> Iterator[Observation]:
+        for operation, count in getattr(meters.read(), key).items():
+            yield Observation(count, {_OPERATION: operation})
 
-
-def _retries(meters: Meters) -> Iterator[Observation]:
-    for operation, count in meters.read().retries.items():
-        yield Observation(count, {_OPERATION: operation})
+    return observe
 
 
 def _successes(meters: Meters) -> Iterator[Observation]:
@@ -171,6 +169,10 @@ def _states(meters: Meters) -> Iterator[Observation]:
             yield Observation(int(state == now), {_OPERATION: operation, "stormproof.state": state})
 
 
+#: The ports that a URL may leave out.
+_PORTS = {"http": 80, "https": 443}
+
+
 def _spans(tracer: Tracer) -> Begin:
     """Make the span of one attempt, by the semantic conventions for HTTP clients; no URL, only the server."""
 
@@ -180,8 +182,9 @@ def _spans(tracer: Tracer) -> Begin:
             "http.request.method": method,
             "server.address": server.hostname or "",
         }
-        if server.port is not None:
-            attributes["server.port"] = server.port
+        port = server.port or _PORTS.get(server.scheme)
+        if port is not None:
+            attributes["server.port"] = port
         if number > 1:
             attributes["http.request.resend_count"] = number - 1
         span = tracer.start_span(method, kind=trace.SpanKind.CLIENT, attributes=attributes)

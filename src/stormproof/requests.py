@@ -43,7 +43,7 @@ _overrides: ContextVar[dict[str, Any] | None] = ContextVar("stormproof.requests.
 def override(**overrides: Any) -> Iterator[None]:
     """Options of the requests sent inside: ``policy``, ``idempotency_key``, ``retry=False``.
 
-    requests has no place for that in a request::
+    requests has no other way to give an option to one request:
 
         with stormproof.requests.override(retry=False):
             session.get(url)
@@ -131,8 +131,7 @@ class _Port:
         finally:
             request.body = own
         response.stormproof_streams = call.options["stream"]
-        response.stormproof_broken = None
-        # A redirect is followed whatever is wrong with its body.
+        # A redirect is followed even if its body is broken.
         if most and response.status_code < 400 and not response.is_redirect:
             self.buffer(response, most)
         return response
@@ -140,7 +139,7 @@ class _Port:
     def buffer(self, response: Any, most: int) -> bool:
         length = length_of(response.headers.get("content-length", ""))
         if response.stormproof_streams or length is None or length > most:
-            # What the caller reads piece by piece cannot be put back; it stays as it came.
+            # A body that the caller reads piece by piece could not be put back, so it is not read here.
             return False
         try:
             # Kept by the response, once read.
@@ -149,6 +148,7 @@ class _Port:
             response.stormproof_broken = error
             response.close()
             raise
+        response.stormproof_whole = True
         return True
 
     def discard(self, response: Any, most: int) -> None:
@@ -195,7 +195,7 @@ class Adapter(HTTPAdapter):
     With ``stream=True`` the answer is committed at its headers, however short it is.
     """
 
-    #: What a pickle of it carries.
+    #: Attributes in a pickle.
     __attrs__ = [*HTTPAdapter.__attrs__, "policy", "options"]  # noqa: RUF012 - as the base has it
 
     def __init__(self, policy: Policy, **options: Any) -> None:
@@ -237,5 +237,6 @@ class Adapter(HTTPAdapter):
         if broken is not None:
             # The session would read its body next, and meet this error.
             raise broken
-        hand_over(response.raw, _timeout(timeout))
+        if not getattr(response, "stormproof_whole", False):
+            hand_over(response.raw, _timeout(timeout))
         return response

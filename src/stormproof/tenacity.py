@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["budgeted", "stop_at_deadline", "wait_hinted"]
 
-#: Where the state of a call keeps what its last retry paid.
+#: Attribute of a call's state with the cost that its last retry paid.
 _PAID = "_stormproof_paid"
 
 
@@ -72,11 +72,7 @@ class _Budgeted(tenacity.retry_base):
         return _settle(self.budget, retry_state, bool(self.predicate(retry_state)))
 
 
-class _BudgetedAsync(tenacity.retry_base):
-    def __init__(self, predicate: Callable[[Any], Any], budget: AnyBudget) -> None:
-        self.predicate = predicate
-        self.budget = budget
-
+class _BudgetedAsync(_Budgeted):
     async def __call__(self, retry_state: tenacity.RetryCallState) -> bool:  # type: ignore[override]
         return _settle(self.budget, retry_state, bool(await self.predicate(retry_state)))
 
@@ -112,7 +108,7 @@ def _will_stop(stop: Any, state: object) -> bool:
 
 
 class stop_at_deadline(tenacity.stop.stop_base):  # noqa: N801 - tenacity's classes are called as functions are
-    """Stop when the enclosing `stormproof.deadline` is over, or would be at the end of the next wait."""
+    """Stop when the enclosing `stormproof.deadline` has passed, or would pass during the next wait."""
 
     def __call__(self, retry_state: tenacity.RetryCallState) -> bool:
         scope = ambient()
@@ -124,7 +120,7 @@ class stop_at_deadline(tenacity.stop.stop_base):  # noqa: N801 - tenacity's clas
 
 
 class wait_hinted(wait_base):  # noqa: N801
-    """Wait what ``wait`` says, or longer where the server asked for it (``Retry-After`` and its kin).
+    """Wait as ``wait`` says, or longer if the server asked for it (``Retry-After`` and the like).
 
     A hint is spread by up to 10 %, so that the callers it was given to do not return together, and counts for
     at most ``max_hint`` seconds.
@@ -152,6 +148,6 @@ def _hint(outcome: Any) -> float | None:
     error = outcome.exception()
     if error is None:
         return transient(outcome.result()).after
-    asked, after = unwrap_marker(error)
-    found = [after, None if asked is None else transient(asked).after]
-    return max((hint for hint in found if hint is not None), default=None)
+    cause, after = unwrap_marker(error)
+    hints = [after, None if cause is None else transient(cause).after]
+    return max((hint for hint in hints if hint is not None), default=None)

@@ -183,9 +183,10 @@ def run(main: Callable[[VirtualClock], Coroutine[Any, Any, T]]) -> T:
 
 
 def reset() -> None:
-    """Give every budget, breaker, limiter and pacer of this process the state it was made with.
+    """Give every budget, and every strategy that counts or learns, the state it was made with.
 
-    Those with a store are left alone: their state is the fleet's.
+    In this process: breakers, limiters, pacers, throttles, adaptive limits and rates, hedges. Those with a
+    store are left alone: their state is the fleet's.
     """
     for owner in guarded():
         begin_anew = getattr(owner, "reset", None)

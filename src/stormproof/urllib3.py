@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Body", "ClientOptions", "Draft", "NotRetried", "PoolManager", "ProxyManager", "StatusError"]
 
-_UNSET: Any = object()
+#: urllib3's word for the timeout of the pool.
+_UNSET: Any = urllib3.Timeout.DEFAULT_TIMEOUT
 
 
 class StatusError(Exception):
@@ -84,16 +85,18 @@ class _Call:
 
     __slots__ = ("body", "headers", "method", "options", "pool", "streams", "target", "timeout")
 
-    def __init__(self, pool: Any, method: str, target: str, body: Any, headers: Any, options: Any) -> None:
+    #: Those of `urlopen` that are the same in all attempts.
+    options: dict[str, Any]
+    #: True if the caller reads the body.
+    streams: bool
+    timeout: Any
+
+    def __init__(self, pool: Any, method: str, target: str, body: Any, headers: Any) -> None:
         self.pool = pool
         self.method = method
         self.target = target
         self.body = body
         self.headers = pool.headers if headers is None else headers
-        timeout = options.pop("timeout", _UNSET)
-        self.timeout = pool.timeout if timeout is _UNSET else timeout
-        self.streams = not options.pop("preload_content", True)
-        self.options = options
 
     def copy(self) -> _Call:
         copy = _Call.__new__(_Call)
@@ -178,14 +181,13 @@ class _Port:
             **call.options,
         )
         response.stormproof_streams = call.streams
-        response.stormproof_broken = None
         if most and response.status < 400:
             self.buffer(response, most)
         return response
 
     def buffer(self, response: Any, most: int) -> bool:
         if response.stormproof_streams:
-            # What the caller reads piece by piece cannot be put back; it stays as it came.
+            # A body that the caller reads piece by piece could not be put back, so it is not read here.
             return False
         length = length_of(response.headers.get("content-length", ""))
         if length is None or length > most:
@@ -197,6 +199,7 @@ class _Port:
             response.stormproof_broken = error
             put_back(response)
             raise
+        response.stormproof_whole = True
         return True
 
     def discard(self, response: Any, most: int) -> None:
@@ -235,14 +238,14 @@ def _place(call: _Call, draft: Draft) -> tuple[Any, str]:
 
 
 class _Pooled(BoundedPool):
-    """A connection pool that sends what it is given under the policy of its manager."""
+    """A connection pool that sends requests under the policy of its manager."""
 
     client: Client
     manager: Any
     retries: Any
-
-    def open_once(self, method: str, target: str, *args: Any, **options: Any) -> Any:
-        return super().urlopen(method, target, *args, **options)  # type: ignore[misc]
+    timeout: Any
+    #: Sends once: `urlopen` of the class of urllib3's.
+    open_once: Any
 
     def urlopen(
         self,
@@ -253,27 +256,36 @@ class _Pooled(BoundedPool):
         retries: Any = None,
         redirect: bool = True,
         assert_same_host: bool = True,
+        timeout: Any = _UNSET,
         *,
         stormproof: Any = None,
         release_conn: bool | None = None,
+        preload_content: bool = True,
         **options: Any,
     ) -> Any:
-        options.update(redirect=redirect, assert_same_host=assert_same_host)
+        options["redirect"] = redirect
+        options["assert_same_host"] = assert_same_host
         if redirect and isinstance(retries, _Hops):
-            # The next hop of a redirect that the pool itself follows: part of the attempt at hand.
-            return self.open_once(method, url, body, headers, retries, release_conn=release_conn, **options)
+            # The next hop of a redirect that the pool itself follows: part of the current attempt.
+            options.update(timeout=timeout, release_conn=release_conn, preload_content=preload_content)
+            return self.open_once(method, url, body, headers, retries, **options)
         given = retries
         if not isinstance(given, _Retry):
             given = _Retry.from_int(retries, redirect=redirect, default=self.retries)
         options["retries"] = _Hops.of(given)
-        call = _Call(self, method, url, body, headers, options)
+        call = _Call(self, method, url, body, headers)
+        call.timeout = self.timeout if timeout is _UNSET else timeout
+        call.streams = not preload_content
+        call.options = options
         response = self.client.send(call, stormproof)
         broken = getattr(response, "stormproof_broken", None)
         if broken is not None:
             raise broken
         response.retries = _followed(given, response)
+        if getattr(response, "stormproof_whole", False):
+            return response
         hand_over(response, call.timeout)
-        if not call.streams:
+        if preload_content:
             response.data  # noqa: B018
         elif release_conn:
             response.release_conn()
@@ -281,11 +293,11 @@ class _Pooled(BoundedPool):
 
 
 class _HTTPPool(_Pooled, urllib3.HTTPConnectionPool):  # type: ignore[misc]
-    pass
+    open_once = urllib3.HTTPConnectionPool.urlopen
 
 
 class _HTTPSPool(_Pooled, urllib3.HTTPSConnectionPool):  # type: ignore[misc]
-    pass
+    open_once = urllib3.HTTPSConnectionPool.urlopen
 
 
 class _Managing:

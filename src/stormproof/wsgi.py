@@ -49,9 +49,9 @@ def _answer(
     from http import HTTPStatus
 
     status = f"{problem.status} {HTTPStatus(problem.status).phrase}"
-    failed = sys.exc_info()
+    exc_info = sys.exc_info()
     # With an error at hand, the server replaces an answer that has been started but not sent.
-    start_response(status, problem.headers(draw, spread), *([failed] if failed[0] is not None else []))
+    start_response(status, problem.headers(draw, spread), *([exc_info] if exc_info[0] is not None else []))
     return [problem.body()]
 
 

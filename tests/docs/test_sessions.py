@@ -32,7 +32,8 @@ def loaded() -> ModuleType:
 script = loaded()
 
 
-def test_sessions_are_current() -> None:
+@pytest.mark.long
+def test_recorded_sessions_match_the_commands() -> None:
     page = script.PAGE.read_text(encoding="utf-8")
     now = script.recorded(page, every=False)
     assert script.quiet(now) == script.quiet(page), "run tools/record-sessions"
@@ -43,7 +44,7 @@ def test_rules_page_is_current() -> None:
 
 
 def test_every_command_has_a_session() -> None:
-    from stormproof.cli._app import COMMANDS
+    from stormproof.cli._options import COMMANDS
 
     page = script.PAGE.read_text(encoding="utf-8")
     sessions = [block["what"] for block in script.BLOCK.finditer(page) if block["kind"] != "file"]
@@ -71,7 +72,7 @@ old
 """
 
 
-def test_page_is_recorded() -> None:
+def test_recording_a_page_replaces_the_output_of_its_commands() -> None:
     now = script.recorded(SMALL)
     assert "$ cat in/x.txt; exit 3\nhello\n$ echo $?\n3\n```" in now
     assert "$ echo new\nnew\n```" in now and "old" not in now
@@ -79,7 +80,7 @@ def test_page_is_recorded() -> None:
     assert "$ echo new" not in script.recorded(SMALL, every=False)
 
 
-def test_only_noise_is_forgiven() -> None:
+def test_session_check_ignores_only_noise() -> None:
     assert script.quiet("ended with exit code 3 after 0.12 s; again in 20 ms") == (
         "ended with exit code 3 after 0.00 s; again in 20 ms"
     )

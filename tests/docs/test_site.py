@@ -34,7 +34,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_every_page_is_there(site: Path) -> None:
+def test_every_page_of_docs_is_built(site: Path) -> None:
     pages = {path.relative_to(ROOT / "docs").with_suffix(".html") for path in (ROOT / "docs").rglob("*.md")}
     built = {path.relative_to(site) for path in site.rglob("*.html")}
     assert pages <= built
@@ -47,11 +47,18 @@ def test_reference_names_every_public_name(site: Path) -> None:
     assert set(sp.__all__) - described - {"__version__", "transient"} == set()
 
 
-def test_reference_leaves_out_what_rooms_ask_of_each_other(site: Path) -> None:
+def test_reference_lists_public_members_only(site: Path) -> None:
     text = "".join(page.read_text(encoding="utf-8") for page in (site / "reference").glob("*.html"))
     described = set(re.findall(r'id="stormproof\.[\w.]*\.(\w+)"', text))
-    assert "with_" in described
-    assert not described & {"use_clock", "adopt", "warnings_for", "after_fork", "fresh"}
+    assert {"with_", "withdraw", "wait_async", "simulate", "interceptors"} <= described
+    assert not described & {"use_clock", "adopt", "warnings_for", "after_fork", "fresh", "retune", "settle"}
+    assert {name for name in described if name.startswith("_")} == {"__call__"}
+
+
+def test_reference_shows_the_options_of_retry(site: Path) -> None:
+    page = (site / "reference" / "core.html").read_text(encoding="utf-8")
+    signature = re.search(r'<h3 id="stormproof\.retry".*?</code>', page, re.DOTALL)
+    assert signature and "retry_exhausted" in signature[0]
 
 
 def test_home_has_the_three_doors_and_the_readme_a_page_of_its_own(site: Path) -> None:
@@ -64,7 +71,7 @@ def test_home_has_the_three_doors_and_the_readme_a_page_of_its_own(site: Path) -
         assert f'"images/{name}"' in (site / "overview.html").read_text(encoding="utf-8")
 
 
-def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
+def test_site_fetches_no_file_from_elsewhere(site: Path) -> None:
     for page in site.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
         fetched = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="?(https?://[^"> ]+)', text)

@@ -60,7 +60,7 @@ def test_websocket_fleet_example_spreads_its_reconnects() -> None:
 
 
 def test_fastapi_service_example_prints_its_outcomes() -> None:
-    told = output("fastapi_service")
-    assert "{'number': 1}; the same key again: {'number': 1}" in told
-    assert "no time left: 504, x-should-retry: false" in told
-    assert "prices: 3 attempts, 2 retries" in told
+    printed = output("fastapi_service")
+    assert "{'number': 1}; the same key again: {'number': 1}" in printed
+    assert "no time left: 504, x-should-retry: false" in printed
+    assert "prices: 3 attempts, 2 retries" in printed

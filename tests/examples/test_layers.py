@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.long
-def test_load_is_not_multiplied() -> None:
+def test_layers_example_does_not_multiply_the_load() -> None:
     done = subprocess.run(
         [sys.executable, "examples/layers/run.py", "30"],
         cwd=ROOT,

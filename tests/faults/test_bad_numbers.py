@@ -188,7 +188,7 @@ def test_search_for_numeric_options_finds_known_ones():
 
 
 @each_option
-def test_good_value_is_taken(name, option):
+def test_valid_value_is_accepted(name, option):
     """Else the refusals below would prove nothing."""
     build(name, **{option: GOOD.get((name, option), 1)})
 
@@ -213,7 +213,7 @@ def complaint(name, option, bad):
 
 @each_option
 def test_bad_values_are_refused_by_name(name, option):
-    assert [told for told in (complaint(name, option, bad) for bad in BAD) if told is not None] == []
+    assert [fault for fault in (complaint(name, option, bad) for bad in BAD) if fault is not None] == []
 
 
 def riddles(value):
@@ -238,7 +238,7 @@ def test_number_of_5000_digits_error_names_the_field(sign):
     assert sign > 0 or not taken
 
 
-def test_numpys_true_is_true_as_well():
+def test_numpy_bool_counts_as_a_bool():
     numpy = pytest.importorskip("numpy")
     assert riddles(numpy.True_) == ([], [])
 

@@ -56,7 +56,7 @@ def half_open(probes: int) -> sp.Breaker:
 @pytest.mark.proves("invariant 10")
 @pytest.mark.usefixtures("tiny_turns")
 @pytest.mark.parametrize("probes", [1, 3])
-def test_64_threads_get_no_more_probes_than_there_are(probes: int, measured: Callable[[str], None]) -> None:
+def test_64_threads_get_at_most_the_configured_probes(probes: int, measured: Callable[[str], None]) -> None:
     """Every probe stays inside until all others have been refused."""
     breaker = half_open(probes)
     all_refused = threading.Event()
@@ -111,7 +111,7 @@ def test_probes_given_back_by_64_threads_are_never_doubled() -> None:
 
 @pytest.mark.proves("invariant 10")
 @pytest.mark.parametrize("probes", [1, 5])
-def test_1000_tasks_get_no_more_probes_than_there_are(probes: int, measured: Callable[[str], None]) -> None:
+def test_1000_tasks_get_at_most_the_configured_probes(probes: int, measured: Callable[[str], None]) -> None:
     breaker = half_open(probes)
     inside = most = 0
 

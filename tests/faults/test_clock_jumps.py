@@ -40,8 +40,8 @@ def test_clock_jump_reports_no_negative_times(play, jump, late):
     played = play(policy, Boom, takes(jump, Boom), takes(jump, Boom))
     assert all(wait >= 0 for wait in played.sleeps)
     assert played.events[-1].elapsed >= 0
-    told = [*getattr(played.error, "__notes__", []), str(played.error)]
-    assert not any(" in -" in line for line in told), told
+    notes = [*getattr(played.error, "__notes__", []), str(played.error)]
+    assert not any(" in -" in line for line in notes), notes
 
 
 @every_way
@@ -94,7 +94,7 @@ def test_async_call_after_a_suspension_makes_no_further_attempt(loop):
 
 
 @pytest.mark.parametrize("jump", [-HOUR, -TEN_YEARS])
-def test_deadline_never_has_more_left_than_it_was_given(jump):
+def test_deadline_remaining_never_exceeds_its_duration(jump):
     clock = sp.testing.FakeClock()
     with sp.deadline(5, clock=clock) as scope:
         clock.advance(jump)
@@ -229,7 +229,7 @@ def test_limiter_admits_no_more_than_a_burst_extra(jump):
 
 @pytest.mark.parametrize("start", [-1e9, 0.0, 1e-9, 1e15])
 @each_budget
-def test_clocks_may_start_anywhere(name, start):
+def test_clock_may_start_at_any_time(name, start):
     make, full = BUDGETS[name]
     clock = sp.testing.FakeClock(start=start)
     budget = make(clock)

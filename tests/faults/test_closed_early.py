@@ -123,7 +123,7 @@ def test_error_thrown_into_a_generator_closes_its_source(policy):
 
 
 @each_policy
-def test_generator_that_refuses_to_close(policy):
+def test_generator_that_ignores_close_raises_runtime_error(policy):
     @policy
     def stubborn():
         try:
@@ -310,7 +310,7 @@ def test_error_thrown_into_an_async_generator_closes_its_source(loop, policy, ki
 
 
 @each_policy
-def test_dropped_in_asyncio_is_closed_by_the_loop(policy):
+def test_generator_dropped_in_asyncio_is_closed_by_the_loop(policy):
     source = Source()
 
     async def scenario():
@@ -325,7 +325,7 @@ def test_dropped_in_asyncio_is_closed_by_the_loop(policy):
 
 
 @each_policy
-def test_left_open_at_the_end_of_the_loop(policy):
+def test_generator_left_open_is_closed_with_the_loop(policy):
     source = Source()
     kept = []
 
@@ -339,7 +339,7 @@ def test_left_open_at_the_end_of_the_loop(policy):
 
 
 @each_policy
-def test_dropped_in_trio_is_closed_by_trio(policy):
+def test_generator_dropped_in_trio_is_closed_by_trio(policy):
     source = Source()
 
     async def scenario():
@@ -376,7 +376,7 @@ def test_block_dropped_between_attempts_leaves_nothing_behind():
     ends_clean()
 
 
-def test_generator_that_yields_inside_a_block():
+def test_generator_closed_inside_a_block_is_not_a_failure():
     """Closed while the attempt is running: GeneratorExit is not a failure."""
     budget = sp.Budget()
 
@@ -393,7 +393,7 @@ def test_generator_that_yields_inside_a_block():
 
 
 @each_loop
-def test_async_generator_that_yields_inside_a_block(loop):
+def test_async_generator_closed_inside_a_block_is_not_a_failure(loop):
     async def items():
         async for attempt in retry().retrying():
             with attempt:

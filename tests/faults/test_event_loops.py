@@ -99,7 +99,7 @@ def test_objects_of_a_loop_that_died_work_in_the_next(sequence):
 # Closed loops
 
 
-def test_cancelling_a_scope_whose_loop_is_closed():
+def test_scope_of_a_closed_loop_can_be_cancelled():
     kept = []
 
     async def main():
@@ -114,7 +114,7 @@ def test_cancelling_a_scope_whose_loop_is_closed():
     assert kept[0].cancelled
 
 
-def test_cancelling_a_scope_whose_trio_run_is_over():
+def test_scope_of_a_finished_trio_run_can_be_cancelled():
     kept = []
 
     async def main():

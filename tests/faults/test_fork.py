@@ -43,10 +43,10 @@ def in_child(run):
         os._exit(0)
     os.close(write)
     with open(read, "rb") as pipe:
-        told = pipe.read().decode()
+        reports = pipe.read().decode()
     _, status = os.waitpid(pid, 0)
     assert os.waitstatus_to_exitcode(status) == 0, f"child ended with {os.waitstatus_to_exitcode(status)}"
-    return told
+    return reports
 
 def held(*locks):
     "A thread that holds all of ``locks`` until the process ends."
@@ -140,7 +140,7 @@ def test_budget_forked_inside_its_own_code_works_in_the_child():
     """)
 
 
-def test_forked_while_threads_sleep_in_a_scope():
+def test_scope_forked_while_threads_sleep_wakes_the_childs_threads():
     run("""
         policy = sp.retry(on=ConnectionError, backoff=sp.Constant(20), budget=None)
         sleeping = threading.Event()
@@ -169,16 +169,16 @@ def test_deadline_and_attempt_are_inherited_by_a_fork():
     run("""
         clock = sp.testing.FakeClock()
         policy = sp.retry(on=ConnectionError, attempts=2, backoff=sp.Constant(1), clock=clock)
-        told = []
+        reports = []
         def call():
             if sp.attempt().number == 1:
                 raise ConnectionError
             clock.advance(5)
             seen = lambda: (sp.remaining(), sp.attempt().number, type(sp.attempt().last_error).__name__)
-            told.append(in_child(seen))
+            reports.append(in_child(seen))
         with sp.deadline(60, clock=clock):
             policy.call(call)
-        assert told == ["(54.0, 2, 'ConnectionError')"], told
+        assert reports == ["(54.0, 2, 'ConnectionError')"], reports
     """)
 
 
@@ -223,7 +223,7 @@ def test_names_and_tokens_in_the_child_are_a_copy():
 
 
 @pytest.mark.parametrize("library", ["asyncio", "trio"])
-def test_forked_while_a_loop_runs_in_another_thread(library):
+def test_policy_forked_while_a_loop_runs_works_in_the_child(library):
     run(f"""
         import {library}
         policy = sp.retry(on=ConnectionError, attempts=3, backoff=sp.Constant(0), budget=sp.Budget())

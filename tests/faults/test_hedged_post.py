@@ -58,7 +58,7 @@ async def test_repeatable_requests_are_hedged(http: Http) -> None:
     assert first.header("Idempotency-Key") is not None
 
 
-def test_plain_function_must_be_declared() -> None:
+def test_plain_function_is_hedged_only_if_declared() -> None:
     calls: list[int] = []
 
     def post() -> None:

@@ -110,7 +110,7 @@ def test_error_of_on_result_is_raised(play):
 
 @every_way
 @pytest.mark.parametrize("hook", RAISING)
-def test_next_call_is_not_disturbed(play, hook):
+def test_call_after_a_raising_hook_succeeds(play, hook):
     options = {**RAISING[hook], "budget": sp.Budget()}
     policy = retry(**options)
     play(policy, Boom)
@@ -120,14 +120,14 @@ def test_next_call_is_not_disturbed(play, hook):
 
 @every_way
 @pytest.mark.parametrize("answer", [1, "yes", object()], ids=["1", "str", "object"])
-def test_answer_that_is_neither_true_nor_false(play, answer):
+def test_hook_answer_counts_by_its_truth(play, answer):
     play(retry(on=lambda error: answer), Boom, "ok").returned("ok")
     play(retry(on_result=lambda value: answer, attempts=2), 1, 2).returned(2)
 
 
 def test_async_hook_in_sync_code_raises():
     async def before(attempt):
-        pytest.fail("nobody can await this")
+        pytest.fail("must not be awaited")
 
     def uses():
         yield lambda: retry(before_attempt=before).call(pytest.fail)
@@ -199,7 +199,7 @@ def test_subscriber_that_leaves_or_joins_during_an_event(play):
 
 
 @every_way
-def test_subscriber_that_calls_a_policy_itself(play, reports):
+def test_subscriber_may_call_a_policy(play, reports):
     """It reports every event through a client with a policy, whose own events it would have to report ..."""
     sent = []
 
@@ -349,7 +349,7 @@ def test_factory_of_a_keyed_budget_may_raise():
 
 
 @each_loop
-def test_hook_that_is_cancelled(loop):
+def test_cancelled_hook_ends_the_call(loop):
     async def before(attempt):
         await loop.sleep(60)
 

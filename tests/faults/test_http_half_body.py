@@ -12,7 +12,7 @@ BODY = b"0123456789" * 10
 
 
 @each_client
-async def test_wherever_it_is_cut_the_caller_gets_the_whole(http: Http) -> None:
+async def test_body_cut_at_any_byte_reaches_the_caller_whole(http: Http) -> None:
     for sent in (0, 1, 50, 99):
         http.server.on(f"/{sent}", half(BODY[:sent], announced=len(BODY)), answer(200, BODY))
         assert (await http.client(retry()).get(f"/{sent}")).body == BODY

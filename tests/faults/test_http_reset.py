@@ -25,7 +25,7 @@ STEPS = {"after the request": reset(), "in the headers": _in_the_headers}
 
 
 @each_client
-async def test_resets_on_accept_pass(http: Http, measured: Callable[[str], None]) -> None:
+async def test_resets_on_accept_are_retried(http: Http, measured: Callable[[str], None]) -> None:
     http.server.on("/", answer(200, b"ok"))
     http.server.on_accept("reset", "reset", "reset")
     assert (await http.client(retry()).get("/")).body == b"ok"
@@ -44,7 +44,7 @@ async def test_resets_on_accept_use_up_the_attempts(http: Http) -> None:
 
 @each_client
 @pytest.mark.parametrize("when", STEPS)
-async def test_resets_of_a_request_that_was_read(http: Http, when: str) -> None:
+async def test_resets_after_the_request_was_read_are_retried(http: Http, when: str) -> None:
     http.server.on("/", STEPS[when], STEPS[when], answer(200, b"ok"))
     assert (await http.client(retry()).get("/")).body == b"ok"
     assert len(http.server.seen) == 3
@@ -66,7 +66,7 @@ async def test_post_is_sent_once_since_a_reset_proves_nothing(http: Http) -> Non
 
 
 @each_client
-async def test_post_with_a_key_is_sent_again_under_it(http: Http) -> None:
+async def test_reset_post_with_a_key_is_retried_under_the_same_key(http: Http) -> None:
     http.server.on_accept("reset")
     http.server.on("/", reset(), _in_the_headers, answer(200, b"ok"))
     assert (await http.client(retry(), idempotency_key="auto").post("/")).body == b"ok"

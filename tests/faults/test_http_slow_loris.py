@@ -31,7 +31,7 @@ async def test_dripped_headers_are_cut_off_by_the_attempts_timeout(http: Http) -
 
 
 @each_client
-async def test_dripped_body_is_cut_off_where_it_is_read_within_the_attempt(http: Http) -> None:
+async def test_dripped_body_within_the_buffer_is_cut_off_with_the_attempt(http: Http) -> None:
     http.server.on("/", _drip_body, answer(200, b"ok"))
     policy = sp.Policy(*retry().strategies, sp.Timeout(0.5))
     assert (await http.client(policy, buffer=200_000).get("/")).body == b"ok"
@@ -39,7 +39,7 @@ async def test_dripped_body_is_cut_off_where_it_is_read_within_the_attempt(http:
 
 
 @each_client
-async def test_deadline_ends_it_however_many_attempts_are_left(http: Http) -> None:
+async def test_deadline_ends_a_dripped_body_with_attempts_left(http: Http) -> None:
     http.server.on("/", drip(0.01))
     policy = sp.Policy(sp.Deadline(0.3), *retry(attempts=100).strategies, sp.Timeout(0.1))
     started = time.monotonic()

@@ -142,9 +142,9 @@ async def _with_httpx(server: Server, count: int, at_once: int, connections: int
 
         async def fetch(method: str, path: str) -> tuple[int, bytes]:
             content = b"order" if method == "POST" else None
-            told: dict[str, Any] = {"idempotency_key": None} if "/bare/" in path else {}
+            overrides: dict[str, Any] = {"idempotency_key": None} if "/bare/" in path else {}
             response = await client.request(
-                method, server.url(path), content=content, extensions={"stormproof": told}
+                method, server.url(path), content=content, extensions={"stormproof": overrides}
             )
             return response.status_code, response.content
 

@@ -48,7 +48,7 @@ def test_every_wait_is_finite_and_within_its_cap(measured: Callable[[str], None]
     measured(f"{waits:,} waits of {len(SCHEDULES)} schedules, n up to 2**1100, all finite and in bounds")
 
 
-def test_waits_before_may_be_as_large_as_they_like() -> None:
+def test_decorrelated_wait_stays_in_range_after_a_huge_previous_wait() -> None:
     for clip, previous in itertools.product(("range", "sample"), (1e308, 1.7e308)):
         wait = sp.Decorrelated(0.1, cap=20, clip=clip).delay(5, previous, 0.999)
         assert 0.1 <= wait <= 20

@@ -105,7 +105,7 @@ CASES: list[tuple[str, Callable[[], Any], Callable[[Any], Any]]] = [
             ("reserves", lambda o: o.reserve(2)),
             ("cancels", lambda o: o.reserve(2).cancel()),
             ("charges", lambda o: o.charge(2)),
-            ("tells", lambda o: o.tokens()),
+            ("tokens", lambda o: o.tokens()),
             ("changes", lambda o: (o.set_rate(5), o.set_burst(5))),
         ]
     ],

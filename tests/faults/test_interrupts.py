@@ -254,17 +254,17 @@ def test_interrupt_in_a_deadline_leaves_nothing_held():
     nothing_held()
 
 
-def test_in_a_limiters_wait_gives_the_tokens_back():
+def test_interrupt_in_a_limiters_wait_gives_the_tokens_back():
     clock = StruckClock(waiting=1)
     limiter = sp.Limiter(1, 5, clock=clock)
     assert limiter.allow(5)
     with pytest.raises(KeyboardInterrupt):
         limiter.wait(3)
-    assert limiter.tokens() == 0, "nobody waits, so nothing is owed"
+    assert limiter.tokens() == 0, "no call waits, so nothing is owed"
 
 
 @each_loop
-def test_cancelled_in_a_limiters_wait_gives_the_tokens_back(loop):
+def test_cancellation_in_a_limiters_wait_gives_the_tokens_back(loop):
     async def scenario():
         limiter = sp.Limiter(1, 5)
         assert limiter.allow(5)
@@ -415,7 +415,8 @@ except KeyboardInterrupt:
     thread = threading.Thread(target=lambda: done.append(budget.balance), daemon=True)
     thread.start()
     thread.join(5)
-    assert done and 9 <= done[0] <= 10, done
+    # An interrupt between reading the successes and noting them counts one too many: a tenth of a token.
+    assert done and 9 <= done[0] < 10.2, done
     print("interrupted", flush=True)
 """
 

@@ -74,15 +74,15 @@ async def test_one_shot_body_is_sent_once_in_every_mishap(
 
 @each_client
 async def test_one_shot_body_gives_up_with_reason_unrepeatable(http: Http) -> None:
-    told: list[Any] = []
+    events: list[Any] = []
     http.server.on("/", reset())
-    stop = sp.subscribe(told.append)
+    stop = sp.subscribe(events.append)
     try:
         _, error = await _put(http, "/", Counted())
     finally:
         stop()
     assert any("read only once" in note for note in error.__notes__)
-    assert [(type(event).__name__, event.reason) for event in told] == [("GaveUp", "unrepeatable")]
+    assert [(type(event).__name__, event.reason) for event in events] == [("GaveUp", "unrepeatable")]
 
 
 @each_client
@@ -122,7 +122,7 @@ class Pipe(io.RawIOBase):
 
 
 @each_client_that_takes_files
-async def test_file_that_does_not_go_back(http: Http) -> None:
+async def test_file_that_cannot_seek_is_sent_once(http: Http) -> None:
     http.server.on("/", answer(503), answer(200))
     assert (await _put(http, "/", io.BufferedReader(Pipe(WHOLE))))[0] == 503
     assert [seen.body for seen in http.server.seen] == [WHOLE]

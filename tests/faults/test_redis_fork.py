@@ -43,10 +43,10 @@ def in_child(run):
         os._exit(0)
     os.close(write)
     with open(read, "rb") as pipe:
-        told = pipe.read().decode()
+        report = pipe.read().decode()
     _, status = os.waitpid(pid, 0)
     assert os.waitstatus_to_exitcode(status) == 0
-    return eval(told)
+    return eval(report)
 """
 
 

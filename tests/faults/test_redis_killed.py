@@ -75,7 +75,7 @@ def test_tokens_used_during_the_outage_are_charged(server: Server) -> None:
         assert int(left) < BURST * 1_000_000 / 2
 
 
-def test_parts_made_while_redis_is_down_join_when_it_comes(server: Server) -> None:
+def test_parts_created_while_redis_is_down_join_when_it_is_up(server: Server) -> None:
     """Objects made while it is down decide by the declared rule, and join when it comes."""
     import stormproof as sp
 
@@ -88,7 +88,7 @@ def test_parts_made_while_redis_is_down_join_when_it_comes(server: Server) -> No
         eventually(lambda: limiter._fleet is not None and not limiter._fleet.alone)
 
 
-def test_in_the_middle_of_a_call(server: Server, measured: Callable[[str], None]) -> None:
+def test_calls_in_flight_fail_when_redis_is_killed(server: Server, measured: Callable[[str], None]) -> None:
     """The answer never comes: the callers get an error as soon as the server is gone."""
     with RedisStore(server.url, timeout=5) as store:
         store.call("probe", store.key("probe", "x"))

@@ -11,19 +11,18 @@ from tests.support.redis_servers import Server
 from tests.support.sizes import sized
 
 import stormproof as sp
+from stormproof._fleet.health import LONGEST_PROBE_S
 from stormproof.redis import RedisStore
 
 pytestmark = [pytest.mark.redis, pytest.mark.sized]
 
 RATE, BURST, INSTANCES, TIMEOUT_S = 400.0, 40, 4, 0.2
-#: The longest pause between two probes of a store that is down.
-PROBE_S = 1.0
 
 
 def bound(outages: int) -> float:
     """Tokens beyond burst + rate * w in any window with this many outages, as docs/fleet.md states it."""
     overshoot = RATE * 0.25 + max(INSTANCES, BURST / 2 + 1)
-    return overshoot + outages * (BURST + INSTANCES + RATE * (PROBE_S + TIMEOUT_S))
+    return overshoot + outages * (BURST + INSTANCES + RATE * (LONGEST_PROBE_S + TIMEOUT_S))
 
 
 def worst_window(times: list[float]) -> float:
@@ -35,7 +34,7 @@ def worst_window(times: list[float]) -> float:
     return worst - BURST
 
 
-def test_worst_window_is_found() -> None:
+def test_worst_window_counts_the_densest_window() -> None:
     even = [n / RATE for n in range(1000)]
     assert worst_window(even) == pytest.approx(1 - BURST)
     # A hundred at once, in the middle of an even stream: of the two windows, the one with these.
@@ -72,7 +71,7 @@ def test_fleet_stays_within_its_bound_while_redis_is_away_twice(server: Server, 
             call_for(away_s)
             mend(server)
             # Longer than the longest pause between two probes, so that all are back.
-            call_for(PROBE_S + TIMEOUT_S + 0.3)
+            call_for(LONGEST_PROBE_S + TIMEOUT_S + 0.3)
     finally:
         server.resume()
         for store in stores:

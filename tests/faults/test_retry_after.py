@@ -56,7 +56,9 @@ ODD: dict[str, tuple[list[str], tuple[float, float] | None]] = {
 
 
 @each_client
-async def test_nothing_that_a_server_says_is_trusted(http: Http, measured: Callable[[str], None]) -> None:
+async def test_odd_retry_after_headers_are_ignored_or_bounded(
+    http: Http, measured: Callable[[str], None]
+) -> None:
     client = http.client(retry(attempts=2, backoff=sp.Constant(OWN), within=None))
     started, longest = time.process_time(), 0.0
     for name, (values, bounds) in ODD.items():

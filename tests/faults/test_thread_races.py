@@ -246,7 +246,7 @@ def test_keyed_never_holds_more_than_its_limit():
 # Subscribing
 
 
-def test_subscribers_come_and_go():
+def test_subscribers_joining_and_leaving_lose_no_event_of_others():
     kept = []
     stop_kept = sp.subscribe(kept.append)
     policy = sp.retry(on=Boom)
@@ -257,12 +257,12 @@ def test_subscribers_come_and_go():
             stop = sp.subscribe(seen.append)
             policy.call(int)
             stop()
-            assert seen, "not told while subscribed"
-            told = len(seen)
+            assert seen, "no event while subscribed"
+            seen_before = len(seen)
             policy.call(int)
             stop()
             # A publication that was under way at stop() may still arrive; a later one may not.
-            assert len(seen) <= told + THREADS
+            assert len(seen) <= seen_before + THREADS
 
     race(run)
     stop_kept()
@@ -282,7 +282,7 @@ def test_subscription_ended_by_many_threads_ends_once():
 # Cancelling
 
 
-def test_scopes_cancelled_while_they_end():
+def test_scope_cancelled_during_its_end_raises_only_the_failure_or_cancelled():
     def run(place):
         for _ in range(30):
             with sp.deadline(None) as scope:
@@ -362,7 +362,7 @@ assert len({tuple(map(id, row)) for row in seen}) == 1, "two copies of a class"
 """
 
 
-def test_first_use_of_the_package():
+def test_first_use_in_many_threads_at_once_works():
     source = str(Path(sp.__file__).parents[1])
     for _ in range(3):
         subprocess.run([sys.executable, "-c", FIRST_USE, source], check=True, timeout=30)

@@ -31,13 +31,13 @@ import stormproof as sp
 from stormproof._context.deadlines import check
 from stormproof._programs.worker import Worker
 
-told = False
+reported = False
 
 def tick():
     # Says once that the signal was seen.
-    global told
-    if worker.stopping and not told:
-        told = True
+    global reported
+    if worker.stopping and not reported:
+        reported = True
         say("stopping")
 
 def say(*words):
@@ -317,11 +317,11 @@ def test_server_beside_the_worker_gets_the_signal_as_well(start: Start) -> None:
         global jobs
         jobs = asyncio.Queue()
         jobs.put_nowait("a")
-        told = asyncio.Event()
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
+        notified = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, notified.set)
         stats = await Worker(handle, **options).run_async(jobs)
-        await asyncio.wait_for(told.wait(), 5)
-        say("told")
+        await asyncio.wait_for(notified.wait(), 5)
+        say("notified")
         return stats
 
     signal.signal(signal.SIGUSR1, lambda *_: say("usr1"))
@@ -335,7 +335,7 @@ def test_server_beside_the_worker_gets_the_signal_as_well(start: Start) -> None:
     child.send(signal.SIGTERM)
     code, _ = child.end()
     assert (code, child.errors) == (0, "")
-    assert "told" in child.said
+    assert "notified" in child.said
 
 
 def test_outside_the_main_thread_signals_are_left_alone() -> None:
@@ -354,7 +354,7 @@ def test_outside_the_main_thread_signals_are_left_alone() -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_in_the_main_thread_they_are_given_back() -> None:
+def test_worker_in_the_main_thread_restores_signal_handlers() -> None:
     from stormproof._programs.worker import Worker
 
     before = signal.getsignal(signal.SIGTERM)

@@ -52,7 +52,7 @@ class Figure(NamedTuple):
 
     @property
     def off(self) -> float:
-        """How far off it is, in the measure of its tolerance."""
+        """Deviation from the published figure, absolute or relative as its tolerance."""
         difference = abs(self.found - self.published)
         return difference if self.absolute or not self.published else difference / self.published
 

@@ -89,7 +89,7 @@ def test_order_of_service_decides_the_latencies() -> None:
     assert took["lifo"].latency[0] == pytest.approx(0.25, abs=0.01)
 
 
-def test_last_come_first_served_keeps_some_callers_happy_in_overload() -> None:
+def test_last_come_first_served_serves_two_thirds_in_overload() -> None:
     place = lab.Scenario(clients=1, arrival_rps=150, capacity_rps=100, timeout=0.5, duration=30)
     fair = once(place)
     unfair = once(place.replace(order="lifo"))
@@ -150,7 +150,7 @@ def test_cold_cache_warms_up_by_serving() -> None:
     assert max(late) < 5 + 2 * total  # type: ignore[type-var,operator]
 
 
-def test_latency_takes_half_each_way() -> None:
+def test_network_latency_is_half_before_and_half_after_the_service() -> None:
     place = lab.Scenario(
         clients=1, arrival_rps=10, capacity_rps=1000, latency=0.2, duration=10, arrivals="even"
     )
@@ -201,7 +201,7 @@ def test_rolling_deploy_refuses_a_share_for_a_while() -> None:
     assert once(place).metrics["failures"]["503"] == pytest.approx(10 * 0.5 * 50, rel=0.2)
 
 
-def test_more_load_and_crowds() -> None:
+def test_ramps_and_bursts_add_to_the_offered_load() -> None:
     place = lab.Scenario(
         clients=7,
         arrival_rps=100,

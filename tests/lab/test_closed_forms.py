@@ -85,7 +85,7 @@ def test_naive_retries_never_recover_at_280() -> None:
 
 
 @pytest.mark.parametrize("load", [100, 140])
-def test_below_half_the_capacity_it_drains(load: float) -> None:
+def test_queue_drains_below_half_the_capacity(load: float) -> None:
     """T = (k L D - (k - 1) L t - M t) / (M - k L): what came and was not served, over the spare capacity."""
     k, length, timeout, capacity = 2, 10, 1, 300
     drained = (k * load * length - (k - 1) * load * timeout - capacity * timeout) / (capacity - k * load)
@@ -144,7 +144,7 @@ def test_only_a_budget_earned_by_success_recovers(kind: Any, recovers: bool) -> 
         assert result.recovery_time == pytest.approx(drained, abs=3)
 
 
-def test_retry_limit_per_key() -> None:
+def test_retry_limit_holds_per_key() -> None:
     """One retry in 30 s for each segment of each player, though everything fails."""
     players, segments, duration = 5, 4, 89
     place = lab.Scenario(

@@ -64,7 +64,7 @@ def test_fallback_is_a_success() -> None:
     assert result.successes == result.calls
 
 
-def test_adaptive_limit_runs() -> None:
+def test_policy_with_an_adaptive_limit_is_run_as_tasks() -> None:
     result = run(sp.Policy(sp.AdaptiveLimit()), place(outage=lab.Outage(5, 2)))
     assert result.successes > 0
     assert result.path == "driven"
@@ -120,8 +120,8 @@ def test_layers_own_work_takes_its_time() -> None:
     assert run(None, through).p50 >= 0.01 + 0.005  # type: ignore[operator]
 
 
-@pytest.mark.parametrize(("told", "attempts"), [(False, 4), (True, 1)])
-def test_layer_works_on_for_a_caller_that_has_gone(told: bool, attempts: int) -> None:
+@pytest.mark.parametrize(("announced", "attempts"), [(False, 4), (True, 1)])
+def test_layer_works_on_for_a_caller_that_has_gone(announced: bool, attempts: int) -> None:
     """The caller has 50 ms; the layer's retries take longer, and go on unless it knows of the deadline."""
     slow = sp.Policy(sp.Retry(on=ON, attempts=4, budget=None, backoff=sp.Constant(0.1)))
     down = lab.Scenario(
@@ -132,10 +132,10 @@ def test_layer_works_on_for_a_caller_that_has_gone(told: bool, attempts: int) ->
         outage=lab.Outage(0, 10, "fail"),
         duration=10,
         faults=[lab.Spike(5, 5, 0.0)],
-        layers=[lab.Layer("gateway", slow, deadlines=told)],
+        layers=[lab.Layer("gateway", slow, deadlines=announced)],
     )
     result = run(None, down)
-    assert set(result.metrics["failures"]) == ({"exhausted"} if told else {"timeout"})
+    assert set(result.metrics["failures"]) == ({"exhausted"} if announced else {"timeout"})
     assert result.attempts == attempts * result.calls
 
 
@@ -162,7 +162,7 @@ def test_lost_store_leaves_each_process_its_share_of_the_budget(mode: str, retri
         assert made == retries
 
 
-def test_policy_with_a_store_shares_it_without_touching_it() -> None:
+def test_simulated_clients_share_the_store_of_a_policy_without_using_it() -> None:
     class Budget(sp.Budget):
         def __init__(self, *args: Any, store: Any = None, **options: Any) -> None:
             # Without joining it: nothing here may speak to a store.

@@ -62,12 +62,12 @@ def test_comparison_gives_recovery_shares_with_intervals(compared: lab.Compariso
     assert len(compared.metrics["naive"]) == 4
 
 
-def test_each_run_is_the_run_of_that_seed(compared: lab.Comparison) -> None:
+def test_runs_of_a_comparison_equal_single_runs_of_the_seed(compared: lab.Comparison) -> None:
     alone = lab.simulate(POLICIES["naive"], SCENARIO, seed=2, engine="exact")
     assert compared.metrics["naive"][2] == alone.metrics
 
 
-def test_data_has_several_runs(compared: lab.Comparison, tmp_path: Path) -> None:
+def test_data_of_a_comparison_has_one_run_per_policy(compared: lab.Comparison, tmp_path: Path) -> None:
     data = json.loads(compared.to_json(tmp_path / "c.json"))
     assert [run["name"] for run in data["runs"]] == list(POLICIES)
     assert data["format"] == 1
@@ -80,7 +80,9 @@ def test_data_has_several_runs(compared: lab.Comparison, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", ["kept.jsonl", pytest.param("kept.parquet", marks=pytest.mark.long)])
-def test_stopped_experiment_goes_on(name: str, tmp_path: Path, compared: lab.Comparison) -> None:
+def test_saved_experiment_continues_without_rerunning(
+    name: str, tmp_path: Path, compared: lab.Comparison
+) -> None:
     path = tmp_path / name
     first = Counting()
     lab.compare(POLICIES, SCENARIO, seeds=range(2), executor=first, save=path)
@@ -94,7 +96,7 @@ def test_stopped_experiment_goes_on(name: str, tmp_path: Path, compared: lab.Com
     assert other.jobs == 9, "another scenario is another experiment"
 
 
-def test_line_cut_short_is_made_again(tmp_path: Path) -> None:
+def test_saved_line_cut_short_is_run_again(tmp_path: Path) -> None:
     path = tmp_path / "kept.jsonl"
     lab.compare({"none": None}, SCENARIO, seeds=range(3), save=path)
     text = path.read_text()
@@ -154,7 +156,7 @@ def test_comparison_on_a_dask_cluster_is_the_same(compared: lab.Comparison) -> N
     assert there.to_json() == compared.to_json()
 
 
-def test_sweep_finds_where_it_tips(tmp_path: Path) -> None:
+def test_sweep_finds_the_threshold(tmp_path: Path) -> None:
     swept = lab.sweep(
         {"naive": POLICIES["naive"], "none": None},
         SCENARIO,
@@ -237,7 +239,7 @@ def test_wilson_interval_agrees_with_published_values() -> None:
     assert wilson(0, 0) == (0.0, 1.0)
 
 
-def test_interval_of_a_mean() -> None:
+def test_mean_has_a_95_percent_interval() -> None:
     assert mean_of([]) is None
     assert mean_of([None]) is None
     assert mean_of([2.0, None]) == (2.0, 2.0, 2.0)
@@ -290,6 +292,6 @@ def test_bad_argument_is_refused(call: Callable[[], object], says: str) -> None:
 
 
 def test_policy_warning_is_issued_once_for_all_runs() -> None:
-    with pytest.warns(sp.PolicyWarning, match="odd: on=KeyError") as told:
+    with pytest.warns(sp.PolicyWarning, match="odd: on=KeyError") as caught:
         lab.compare({"odd": sp.Policy(sp.Retry(on=KeyError))}, SCENARIO.replace(duration=4), seeds=range(3))
-    assert len(told) == 1
+    assert len(caught) == 1

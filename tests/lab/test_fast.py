@@ -265,7 +265,7 @@ def test_fast_engine_leaves_uncompiled_policies_to_the_exact_engine_with_a_note(
     assert result.notes[0] == "Run by the exact engine: Deadline is not compiled."
 
 
-def test_auto_takes_it_where_there_are_many_calls() -> None:
+def test_engine_auto_is_fast_for_many_calls_and_exact_for_few() -> None:
     many = scenario(arrival_rps=40_000, capacity_rps=50_000)
     assert lab.simulate(policy(), many).engine == "fast"
     assert lab.simulate(policy(), scenario(duration=5)).engine == "exact"
@@ -318,13 +318,13 @@ def test_same_seed_gives_the_same_bytes_and_another_does_not() -> None:
 
 
 def test_progress_is_reported_at_the_exact_engines_moments_and_ends_the_run() -> None:
-    told: dict[str, list[tuple[float, int, int]]] = {"fast": [], "exact": []}
+    progress: dict[str, list[tuple[float, int, int]]] = {"fast": [], "exact": []}
 
     def watch(name: str) -> Any:
         def note(state: Raw | SoFar) -> bool:
             raw = state if isinstance(state, Raw) else state.raw()
-            told[name].append((raw.until, raw.calls, raw.attempts))
-            return len(told[name]) < 17
+            progress[name].append((raw.until, raw.calls, raw.attempts))
+            return len(progress[name]) < 17
 
         return note
 
@@ -332,17 +332,17 @@ def test_progress_is_reported_at_the_exact_engines_moments_and_ends_the_run() ->
     busy = scenario(workers=9, service="exponential", capacity_rps=320, latency=0.02)
     got = engine.run(policy(), busy, 2, watch("fast"))
     same(got, exact(policy(), busy, 2, watch("exact")))
-    assert told["fast"] == told["exact"]
-    assert len(told["fast"]) == 17 and got.until == told["fast"][-1][0] < 12
+    assert progress["fast"] == progress["exact"]
+    assert len(progress["fast"]) == 17 and got.until == progress["fast"][-1][0] < 12
 
 
 def test_progress_is_reported_forty_times_in_a_whole_run() -> None:
-    told: list[float] = []
-    engine.run(policy(), scenario(), 2, lambda raw: told.append(raw.until))
-    assert len(told) == 40 and told[-1] == 12
+    moments: list[float] = []
+    engine.run(policy(), scenario(), 2, lambda raw: moments.append(raw.until))
+    assert len(moments) == 40 and moments[-1] == 12
 
 
-def test_more_calls_under_way_than_there_is_room_for_at_first() -> None:
+def test_engine_grows_its_table_of_calls_in_flight() -> None:
     crowd = scenario(
         clients=30_000, timeout=5, faults=[lab.Burst(3, 30_000)], outage=lab.Outage(2, 4, "fail")
     )
@@ -359,7 +359,7 @@ def test_very_many_steps_have_coarser_percentiles() -> None:
 
 
 @pytest.mark.parametrize("kind", ["even", "poisson"])
-def test_arrays_of_calls_are_the_calls(kind: str) -> None:
+def test_arrays_of_arrivals_equal_the_single_arrivals(kind: str) -> None:
     setting = scenario(
         arrivals=kind,
         arrival_rps=4000,

@@ -16,7 +16,7 @@ KINDS = (layout.SUCCESS, layout.TIMEOUT, layout.AGAIN)
 
 
 @pytest.mark.parametrize("grain", [0.25, 0.0001])
-def test_events_come_in_the_order_of_time_then_of_being_put(grain: float) -> None:
+def test_agenda_orders_events_by_time_then_by_insertion(grain: float) -> None:
     rng, room, buckets = Random(4), 512, 64
     rules, state = layout.records(layout.Rules, 1)[0], layout.records(layout.State, 1)[0]
     rules["wide"] = buckets / 50.0

@@ -34,7 +34,7 @@ def rules(retry: sp.Retry) -> Any:
 # Chance.
 
 
-def test_draws_are_pythons_own() -> None:
+def test_compiled_draws_equal_those_of_pythons_random() -> None:
     mt, _ = _chance(7)
     for row, purpose in enumerate(("policy", "errors", "service", "network")):
         shipped = Random(f"7 {purpose}")
@@ -104,7 +104,7 @@ def test_waits_are_the_shipped_backoffs(backoff: sp.Backoff) -> None:
         assert got == backoff.delay(n, prev, u), (n, prev, u)
 
 
-def test_table_of_waits_ends_where_they_no_longer_change() -> None:
+def test_table_of_waits_ends_when_waits_are_constant() -> None:
     assert list(ceilings(sp.Retry(backoff=sp.Exponential(1, cap=5)))) == [1, 2, 4]
     assert list(ceilings(sp.Retry(attempts=None, backoff=sp.Exponential(1, cap=5)))) == [1, 2, 4, 5]
     assert list(ceilings(sp.Retry(attempts=9, backoff=sp.Schedule([1, 3, 1])))) == [1, 3, 1]

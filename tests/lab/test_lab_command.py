@@ -34,7 +34,7 @@ def test_port_that_is_taken_is_one_line(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize("port", ["-1", "65536", "http"])
-def test_port_that_is_none_is_a_usage_error(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_port_is_a_usage_error(port: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lab", "--no-open", "--port", port]) == 2
     assert "--port" in capsys.readouterr().err
 

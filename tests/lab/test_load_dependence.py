@@ -38,7 +38,7 @@ def test_service_that_grows_with_the_queue_collapses_after_a_burst(order: str) -
     assert not simulated(service=crowded, faults=burst, order=order).recovered
 
 
-def test_fifo_by_events_is_fifo() -> None:
+def test_fifo_computed_by_events_equals_fifo_in_closed_form() -> None:
     busy: dict[str, Any] = {"arrivals": "poisson", "arrival_rps": 90, "queue": 30, "outage": lab.Outage(5, 1)}
     known = simulated(**busy)
     evented = simulated(**busy, service=lambda rng, in_flight: 0.01)

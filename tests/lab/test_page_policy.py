@@ -13,15 +13,15 @@ from stormproof.lab import policy_text
 from stormproof.lab.page import examples
 from stormproof.lab.page import policy as page_policy
 from stormproof.lab.page import scenario as page_scenario
-from stormproof.lab.page.policy import edited, knobs, read
+from stormproof.lab.page.policy import edit, knobs, read
 
 PLAIN = "[policies.p]\nretry = { attempts = 4 }\n"
 
 
 def turned(knob: str, value: str, text: str = PLAIN) -> dict[str, Any]:
     """The policy's table after one knob was turned, read back from the text that comes out."""
-    sheet = edited(read(text), knob, value)
-    written = sheet.described()["toml"]
+    sheet = edit(read(text), knob, value)
+    written = sheet.describe()["toml"]
     assert repr(read(written).policy) == repr(sheet.policy)
     table: dict[str, Any] = tomllib.loads(written)["policies"]["p"]
     return table
@@ -53,7 +53,7 @@ def test_knob_changes_its_option_and_nothing_else(knob: str, value: str, table: 
     assert list(result) == list(table), "the order of the keys is the order of the strategies"
 
 
-def test_strategy_that_is_added_stands_where_it_belongs() -> None:
+def test_added_strategy_is_inserted_in_its_recommended_place() -> None:
     text = "[policies.p]\nretry = {}\nbulkhead = 5\n"
     assert list(turned("breaker", "on", text)) == ["retry", "breaker", "bulkhead"]
     assert list(turned("timeout", "1s", text)) == ["retry", "bulkhead", "timeout"]
@@ -88,25 +88,25 @@ def test_another_kind_of_backoff_keeps_common_options() -> None:
 
 def test_every_choice_the_page_offers_can_be_made() -> None:
     for kind in page_policy.BACKOFFS:
-        assert knobs(edited(read(PLAIN), "backoff", kind).policy)["backoff"] == kind
+        assert knobs(edit(read(PLAIN), "backoff", kind).policy)["backoff"] == kind
     for jitter in page_policy.JITTERS:
-        assert knobs(edited(read(PLAIN), "jitter", jitter).policy)["jitter"] == jitter
+        assert knobs(edit(read(PLAIN), "jitter", jitter).policy)["jitter"] == jitter
     for kind in page_policy.BUDGETS:
-        sheet = edited(read(PLAIN), "budget", kind)
+        sheet = edit(read(PLAIN), "budget", kind)
         assert knobs(sheet.policy)["budget"] == kind
         if kind != "none":
             for knob in ("ratio", "burst"):
-                assert knobs(edited(sheet, knob, "1").policy)[knob] == "1"
+                assert knobs(edit(sheet, knob, "1").policy)[knob] == "1"
 
 
 def test_other_policies_and_shared_parts_of_the_text_stay() -> None:
     text = '[budgets.b]\nratio = 0.2\n\n[policies.p]\nretry = { budget = "b" }\n\n[policies.q]\ntimeout = 1\n'
-    written = edited(read(text, "p"), "attempts", "2").described()["toml"]
+    written = edit(read(text, "p"), "attempts", "2").describe()["toml"]
     assert tomllib.loads(written) == {
         "budgets": {"b": {"ratio": 0.2}},
         "policies": {"p": {"retry": {"budget": "b", "attempts": 2}}, "q": {"timeout": 1}},
     }
-    assert read(text, "q").described()["names"] == ["p", "q"]
+    assert read(text, "q").describe()["names"] == ["p", "q"]
     assert read(text, "q").name == "q"
     assert read(text, "gone").name == "p"
 
@@ -121,20 +121,20 @@ def test_other_policies_and_shared_parts_of_the_text_stay() -> None:
         ("timeout", "0", "policies.p.timeout"),
     ],
 )
-def test_value_that_is_none_is_refused_at_its_place(knob: str, value: str, key: str) -> None:
+def test_invalid_value_is_refused_at_its_place(knob: str, value: str, key: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        edited(read(PLAIN), knob, value)
+        edit(read(PLAIN), knob, value)
     assert caught.value.key == key
 
 
 def test_knob_that_cannot_be_turned_raises() -> None:
     with pytest.raises(ConfigError, match="edit its text"):
-        edited(read("[[policies.p.strategies]]\nretry = {}\n"), "attempts", "2")
+        edit(read("[[policies.p.strategies]]\nretry = {}\n"), "attempts", "2")
     with pytest.raises(ConfigError, match="edit its text"):
-        edited(read('[budgets.b]\n\n[policies.p]\nretry = { budget = "b" }\n'), "ratio", "0.5")
+        edit(read('[budgets.b]\n\n[policies.p]\nretry = { budget = "b" }\n'), "ratio", "0.5")
     with pytest.raises(ConfigError, match="unknown knob 'volume'"):
-        edited(read(PLAIN), "volume", "11")
-    assert set(read("[[policies.p.strategies]]\nretry = {}\n").described()["knobs"].values()) == {None}
+        edit(read(PLAIN), "volume", "11")
+    assert set(read("[[policies.p.strategies]]\nretry = {}\n").describe()["knobs"].values()) == {None}
 
 
 def test_text_without_policies_is_refused() -> None:
@@ -194,7 +194,7 @@ def test_python_text_leaves_out_defaults() -> None:
 
 
 @pytest.mark.parametrize("name", ["p", "a b", 'quote"', "new\nline", "tab\t\x7f", "ünï", "a.b", "", "\\"])
-def test_toml_is_read_back_as_it_was(name: str) -> None:
+def test_toml_of_the_page_round_trips(name: str) -> None:
     data = {
         "x-note": 1.5,
         "budgets": {name or "b": {"ratio": 0.25}},
@@ -208,26 +208,26 @@ def test_toml_is_read_back_as_it_was(name: str) -> None:
     assert list(tomllib.loads(written)["policies"][name]) == ["timeout", "retry"]
 
 
-def test_every_text_the_page_starts_from_can_be_run_there() -> None:
+def test_every_example_of_the_page_runs() -> None:
     texts = [example["toml"] for example in examples.EXAMPLES]
-    texts += [policy["toml"] for story in page_scenario.described() for policy in story["policies"]]
+    texts += [policy["toml"] for story in page_scenario.describe_all() for policy in story["policies"]]
     assert len(texts) > 20
     for text in texts:
         assert read(text).policy.strategies
 
 
 def test_every_story_fits_the_sliders() -> None:
-    stories = page_scenario.described()
+    stories = page_scenario.describe_all()
     assert {story["id"] for story in stories} == set(page_scenario.scenarios)
     for story in stories:
-        scenario = page_scenario.chosen(story["id"], story["values"])
-        told = page_scenario.offered()[story["id"]][0].scenario
-        assert scenario == told, story["id"]
+        scenario = page_scenario.make(story["id"], story["values"])
+        offered = page_scenario.shipped_stories()[story["id"]][0].scenario
+        assert scenario == offered, story["id"]
 
 
 def test_page_changes_only_options_of_its_sliders() -> None:
-    values = next(story["values"] for story in page_scenario.described() if story["id"] == "cold-cache")
-    scenario = page_scenario.chosen("cold-cache", {**values, "clients": 7, "outage_lasts": 3, "timeout": 60})
-    told = page_scenario.offered()["cold-cache"][0].scenario
+    values = next(story["values"] for story in page_scenario.describe_all() if story["id"] == "cold-cache")
+    scenario = page_scenario.make("cold-cache", {**values, "clients": 7, "outage_lasts": 3, "timeout": 60})
+    offered = page_scenario.shipped_stories()["cold-cache"][0].scenario
     assert (scenario.clients, scenario.outages[0].lasts, scenario.timeout) == (7, 3.0, None)
-    assert scenario.faults == told.faults and scenario.arrival_rps == told.arrival_rps
+    assert scenario.faults == offered.faults and scenario.arrival_rps == offered.arrival_rps

@@ -53,7 +53,7 @@ def test_process_serves_one_run_after_the_other() -> None:
 
 
 def test_long_test_run_has_fewer_calls_than_the_fast_engine_takes_over() -> None:
-    scenario = page_scenario.chosen("metastable", {**SHORT, **LONG})
+    scenario = page_scenario.make("metastable", {**SHORT, **LONG})
     assert MANY_CALLS / 2 < scenario.expected_calls < MANY_CALLS
 
 
@@ -167,7 +167,7 @@ def test_reader_that_falls_behind_misses_curves_but_not_the_outcome() -> None:
     asyncio.run(body())
 
 
-def test_cancelled_job_sends_nothing_but_that() -> None:
+def test_cancelled_job_sends_only_its_cancellation() -> None:
     sent: list[tuple[str, dict[str, Any]]] = []
 
     class Out:
@@ -196,7 +196,7 @@ def test_two_runs_become_one_result() -> None:
     ]
     found = page_runs.merged(parts, ["a", "b"])
     assert (found["seed"], found["engine"]) == (1, "exact, fast")
-    assert found["headline"] == "With “a” it never comes back; with “b” it comes back after 7 s."
+    assert found["headline"] == "With “a” the service never comes back; with “b” it comes back after 7 s."
     assert [(run["name"], run["verdict"]) for run in found["runs"]] == [("a", "exact"), ("b", "fast")]
 
 
@@ -218,7 +218,7 @@ def test_page_keeps_the_last_eight_results() -> None:
 
 
 def test_story_too_large_for_the_page_is_scaled_down() -> None:
-    told = {story["id"]: story for story in page_scenario.described()}
-    assert told["video-players"]["title"].endswith("(1:1,000)")
-    assert told["video-players"]["values"]["clients"] == 25_000
-    assert "(1:" not in told["metastable"]["title"]
+    stories = {story["id"]: story for story in page_scenario.describe_all()}
+    assert stories["video-players"]["title"].endswith("(1:1,000)")
+    assert stories["video-players"]["values"]["clients"] == 25_000
+    assert "(1:" not in stories["metastable"]["title"]

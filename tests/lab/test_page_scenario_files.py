@@ -45,7 +45,7 @@ duration = 20
 
 
 def request(text: str, name: str, **changes: Any) -> dict[str, Any]:
-    (sheet,) = [each for each in page_scenario.opened(text) if each["id"] == name]
+    (sheet,) = [each for each in page_scenario.describe_file(text) if each["id"] == name]
     policies = [{"toml": each["toml"], "name": each["title"]} for each in sheet["policies"]]
     return {
         "scenario": name,
@@ -63,7 +63,7 @@ def loaded(tmp_path: Path, text: str, name: str) -> lab.Scenario:
 
 
 def test_opened_file_offers_its_scenarios_and_each_of_its_policies() -> None:
-    checkout, quiet = page_scenario.opened(FILE)
+    checkout, quiet = page_scenario.describe_file(FILE)
     assert (checkout["id"], quiet["id"]) == ("checkout", "quiet")
     assert checkout["values"]["arrival_rps"] == 300
     assert checkout["values"]["outage_mode"] == "fail"
@@ -74,7 +74,7 @@ def test_opened_file_offers_its_scenarios_and_each_of_its_policies() -> None:
 
 def test_opened_scenario_is_run_with_the_sliders_values_in_it() -> None:
     asked = request(FILE, "checkout", arrival_rps=200)
-    made = page_scenario.chosen(asked["scenario"], asked["values"], FILE)
+    made = page_scenario.make(asked["scenario"], asked["values"], FILE)
     assert (made.arrival_rps, made.clients, made.service.sigma) == (200, 40, 0.5)
     assert made.faults == (lab.Brownout(20, 2, 0.5),)
     (outage,) = made.outages
@@ -82,7 +82,7 @@ def test_opened_scenario_is_run_with_the_sliders_values_in_it() -> None:
 
 
 def test_saved_file_holds_the_scenario_and_the_policies_that_were_on_the_page(tmp_path: Path) -> None:
-    text = page_runs.saved(request(FILE, "checkout", clients=7))
+    text = page_runs.to_policy_file(request(FILE, "checkout", clients=7))
     made = loaded(tmp_path, text, "checkout")
     assert made == lab.Scenario.load(write(tmp_path, FILE), "checkout").replace(clients=7)
     registry = sp.load(tmp_path / "saved.toml")
@@ -96,16 +96,16 @@ def write(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def test_saved_file_opens_again_as_it_was() -> None:
-    text = page_runs.saved(request(FILE, "checkout"))
-    assert page_runs.saved(request(text, "checkout")) == text
+def test_saved_scenario_file_round_trips() -> None:
+    text = page_runs.to_policy_file(request(FILE, "checkout"))
+    assert page_runs.to_policy_file(request(text, "checkout")) == text
 
 
 def test_policies_of_one_name_are_both_saved() -> None:
     asked = request(FILE, "quiet")
     other = "[policies.calm]\nretry = { attempts = 9 }\n"
     asked["policies"] = [asked["policies"][1], {"toml": other, "name": "calm"}]
-    sheet = page_scenario.opened(page_runs.saved(asked))[0]
+    sheet = page_scenario.describe_file(page_runs.to_policy_file(asked))[0]
     assert [policy["title"] for policy in sheet["policies"]] == ["calm", "calm 2"]
 
 
@@ -167,10 +167,10 @@ def test_service_that_is_a_function_cannot_be_saved() -> None:
 )
 def test_file_that_the_page_cannot_open_is_refused_with_the_reason(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        page_scenario.opened(text)
+        page_scenario.describe_file(text)
 
 
 @pytest.mark.parametrize("file", [7, ["x"], {}])
 def test_file_that_is_not_text_is_refused(file: Any) -> None:
     with pytest.raises(ConfigError, match="must be the text of a policy file"):
-        page_scenario.opened(file)
+        page_scenario.describe_file(file)

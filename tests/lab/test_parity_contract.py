@@ -33,13 +33,16 @@ ROUNDS = 2000
 #: Functions of the modules with copies that copy nothing: parts of a copy, or of the engine's own machinery.
 OWN = {
     "rules._sum",
+    "rules._whole",
     "rules._has_come",
+    "rules._place",
     "rules.count_due",
     "rules.count_later",
     "rules.open_purse",
     "backend._lines_up",
+    "randomness._mixed",
     "randomness._twist",
-    "randomness._word",
+    "randomness._tempered",
 }
 
 _ROW = re.compile(r"^    (\w+\.\w+) +([\w.]+): ([\w.]+)$", re.MULTILINE)
@@ -68,6 +71,20 @@ def test_copy_and_original_of_the_table_exist(copy: str) -> None:
     for part in path.split("."):
         found = inspect.getattr_static(found, part)
     assert found is not None
+
+
+@pytest.mark.parametrize("width", [1e-7, 0.1, 0.5, 1 / 3, 7.0])
+def test_quick_floor_division_is_that_of_python(width: float) -> None:
+    rng = Random(width)
+    for _ in range(2_000):
+        edge = rng.choice([rng.randrange(50), rng.randrange(10**6)]) * width
+        for time in (
+            edge,
+            math.nextafter(edge, math.inf),
+            max(0.0, math.nextafter(edge, 0)),
+            edge * rng.random(),
+        ):
+            assert rules._whole(time, width) == time // width
 
 
 @pytest.mark.parametrize("window", [0.004, 1.5, 100.0])
@@ -114,7 +131,7 @@ FAULTS = [Outage(2, 1), Brownout(4, 2, 0.5), Brownout(5, 2, 0.3)]
 PLACE = Scenario(capacity_rps=50, outage=FAULTS[0], faults=FAULTS[1:], duration=10)
 
 
-def test_work_ends_as_the_shipped_capacity_says() -> None:
+def test_compiled_backend_finishes_work_when_the_exact_one_does() -> None:
     shipped, row = Capacity(stretches(PLACE)), world(PLACE).row
     rng = Random(1)
     for start in sorted(rng.random() * 9 for _ in range(ROUNDS)):

@@ -17,7 +17,7 @@ from tests.lab.published_figures import Figure
         (Figure("HotOS", "goodput", 0, 0.5, 0.0), 0.5, "OFF"),
     ],
 )
-def test_figure_is_off_where_it_is_beyond_its_tolerance(figure: Figure, off: float, word: str) -> None:
+def test_figure_beyond_its_tolerance_is_reported(figure: Figure, off: float, word: str) -> None:
     assert figure.off == pytest.approx(off)
     assert str(figure).split()[0] == word
 

@@ -14,7 +14,7 @@ import pytest
 
 import stormproof as sp
 from stormproof import lab
-from stormproof.lab.results import recorder
+from stormproof.lab.results import recorder, verdict_text
 
 ON = (lab.BackendError, sp.AttemptTimeout)
 SCENARIO = lab.Scenario(
@@ -90,7 +90,7 @@ def test_data_has_the_shared_form(result: lab.Result) -> None:
     assert run["verdict"] == result.verdict
 
 
-def test_policy_comes_back_from_its_texts(result: lab.Result) -> None:
+def test_policy_is_rebuilt_from_its_texts_in_the_data(result: lab.Result) -> None:
     policy = result.to_data()["runs"][0]["policy"]
     namespace: dict[str, Any] = {}
     exec(policy["python"], namespace)
@@ -168,6 +168,30 @@ def test_verdict_is_put_into_words(result: lab.Result) -> None:
     assert math.isnan(silent.amplification)
 
 
+@pytest.mark.parametrize(
+    ("faults", "why"),
+    [
+        ((), "When the fault ends nothing waits, but for 9 s more fewer calls succeed than are made."),
+        (
+            (lab.ColdCache(at=5, cost=4, warm=500),),
+            "than are made: the caches are cold, and requests cost more.",
+        ),
+    ],
+)
+def test_late_recovery_without_a_backlog_is_explained(faults: tuple[Any, ...], why: str) -> None:
+    figures = {
+        "calls": 1000,
+        "state": "recovered late",
+        "backlog": 0.0,
+        "recovery_time": 9.0,
+        "received_rps_after": 100.0,
+        "offered_rps_after": 100.0,
+        "amplification": 1.0,
+    }
+    scenario = SCENARIO.replace(faults=faults)
+    assert verdict_text.explanation(figures, scenario).endswith(why)
+
+
 def test_lasting_overload_does_not_count_as_recovery() -> None:
     """320/s on 300/s: goodput is 94 % of the offered load, for ever."""
     place = SCENARIO.replace(arrival_rps=320, timeout=None, duration=60, arrivals="even")
@@ -236,7 +260,7 @@ def test_bad_argument_is_refused(given: dict[str, Any], error: type[Exception], 
         (lab.Scenario(faults=lab.StoreLoss(1, 2)), "Steady: ", True),
     ],
 )
-def test_without_a_fault_there_is_nothing_to_recover_from(
+def test_scenario_without_a_fault_has_no_recovery_time(
     scenario: lab.Scenario, says: str, recovered: bool
 ) -> None:
     result = lab.simulate(None, scenario)
@@ -244,7 +268,7 @@ def test_without_a_fault_there_is_nothing_to_recover_from(
     assert (result.recovered, result.recovery_time) == (recovered, None)
 
 
-def test_fault_at_the_very_beginning_is_one() -> None:
+def test_fault_at_time_zero_counts_for_recovery() -> None:
     cold = lab.simulate(None, lab.Scenario(arrival_rps=50, duration=60, faults=lab.ColdCache(0, 5, 500)))
     assert str(cold).startswith("Recovered ") and cold.recovery_time > 1  # type: ignore[operator]
 

@@ -83,7 +83,7 @@ def test_scenario_needs_no_name_when_it_is_alone(tmp_path: Path) -> None:
     assert (found.name, found.clients, found.outage) == ("only", 3, lab.Outage(1, 0.1))
 
 
-def test_trace_of_a_file_lies_beside_it(tmp_path: Path) -> None:
+def test_trace_path_is_relative_to_its_scenario_file(tmp_path: Path) -> None:
     (tmp_path / "trace.csv").write_text("when,what\n1700000000.5,GET\n1700000001.0,GET\n1700000000.0,PUT\n")
     path = tmp_path / "s.toml"
     path.write_text('[scenarios.traced]\narrivals = { file = "trace.csv" }\nduration = 2\n')

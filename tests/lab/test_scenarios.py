@@ -56,7 +56,7 @@ def test_config_reload_story_gives_its_figures() -> None:
 
 
 def test_herd_story_gives_its_figures() -> None:
-    peaks = {name: told["peak_rps_after"] for name, told in summaries("herd").items()}
+    peaks = {name: summary["peak_rps_after"] for name, summary in summaries("herd").items()}
     assert peaks["no jitter"] == pytest.approx(20_000, rel=0.05)
     assert peaks["equal jitter"] == pytest.approx(10_000, rel=0.15)
     assert peaks["full jitter"] == pytest.approx(6_700, rel=0.2)
@@ -90,14 +90,14 @@ def test_three_layers_story_gives_its_figures() -> None:
 
 def test_metastable_story_gives_its_figures() -> None:
     found = summaries("metastable")
-    recovered = {name: told["recovered"] for name, told in found.items()}
+    recovered = {name: summary["recovered"] for name, summary in found.items()}
     assert recovered == {
         "no budget": 0.0,
-        "by time (RateBudget)": 0.0,
-        "by call (WindowBudget)": 0.0,
-        "by success (Budget)": 1.0,
+        "a budget refilled by time": 0.0,
+        "a budget refilled by calls": 0.0,
+        "a budget earned by success": 1.0,
     }
-    assert 120 < found["by success (Budget)"]["recovery_time"] < 200
+    assert 120 < found["a budget earned by success"]["recovery_time"] < 200
 
 
 def test_cold_cache_story_gives_its_figures() -> None:
@@ -123,7 +123,7 @@ def test_reconnects_story_gives_its_figures() -> None:
 
 def test_contention_story_gives_its_figures() -> None:
     found = contention(clients=30, runs=30)
-    calls = {name: told.calls_per_client for name, told in found.items()}
+    calls = {name: summary.calls_per_client for name, summary in found.items()}
     assert min(calls, key=lambda name: calls[name]) == "full jitter"
     assert max(found, key=lambda name: found[name].completion_time) == "exponential, no jitter"
 

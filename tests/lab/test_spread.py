@@ -26,7 +26,7 @@ def test_spread_of_percentiles_has_those_percentiles() -> None:
         lab.Spread.of(p50=2, p99=1)
 
 
-def test_spread_of_samples_draws_only_samples_as_often_as_they_were() -> None:
+def test_spread_of_samples_draws_samples_with_their_frequency() -> None:
     spread = lab.Spread.from_samples([0.3, 0.1, 0.1, 0.1])
     values = drawn(spread)
     assert set(values) == {0.1, 0.3}
@@ -55,7 +55,7 @@ def test_spread_of_a_histogram_is_even_within_a_bucket() -> None:
         ([0, 1], [-1], "weights must be"),
     ],
 )
-def test_histogram_that_is_none_is_refused(edges: Any, counts: Any, says: str) -> None:
+def test_invalid_histogram_is_refused(edges: Any, counts: Any, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         lab.Spread.from_histogram(edges, counts)
 

@@ -29,7 +29,7 @@ def codes(text: str, settings: Settings | None = None) -> list[str]:
     [
         ("", ["SP002", "SP003"]),
         ("  # stormproof: ignore[SP003]", ["SP002"]),
-        ("  # stormproof: ignore[SP002, SP003] - told so", []),
+        ("  # stormproof: ignore[SP002, SP003] - on purpose", []),
         ("  # stormproof: ignore", []),
         ("  #stormproof:ignore[SP003]", ["SP002"]),
         ("  # stormproof: ignore[SP001]", ["SP002", "SP003"]),
@@ -52,7 +52,7 @@ def test_comment_may_ignore_the_whole_file() -> None:
     assert codes(BARE.format("") + "# stormproof: ignore-file\n") == []
 
 
-def test_comment_anywhere_inside_a_long_call() -> None:
+def test_comment_inside_a_long_call_ignores_its_findings() -> None:
     text = "import tenacity\nr = tenacity.Retrying(\n    sleep=s,  # stormproof: ignore\n)\n"
     assert codes(text.replace("  # stormproof: ignore", "")) == ["SP002", "SP003"]
     assert codes(text) == []
@@ -95,7 +95,7 @@ def test_settings_that_make_no_sense_are_refused(data: dict[str, Any], says: str
     assert says in str(caught.value)
 
 
-def test_which_files_a_folder_has_for_lint() -> None:
+def test_settings_choose_files_to_lint() -> None:
     chosen = make({"exclude": ["generated", "*_pb2.py"], "policy-files": ["config/*.json"]})
     assert chosen.excluded("src/generated/x.py") and chosen.excluded("generated/x.py")
     assert chosen.excluded("src/api_pb2.py") and not chosen.excluded("src/api.py")
@@ -315,6 +315,6 @@ def test_sarif_is_valid() -> None:
 
 
 def test_rules_can_be_read() -> None:
-    told = reports.rules_as_text()
-    assert all(rule.code in told and rule.fix in told for rule in RULES)
+    text = reports.rules_as_text()
+    assert all(rule.code in text and rule.fix in text for rule in RULES)
     assert [row["code"] for row in reports.rules_as_data()] == [rule.code for rule in RULES]

@@ -144,7 +144,9 @@ def transcript(
 @pytest.mark.parametrize("kind", ["def", "async def"])
 @pytest.mark.parametrize("script", SCRIPTS, ids=["ok", "1", "3", "12", "fatal"])
 @pytest.mark.parametrize("name", NATIVE)
-def test_native_version_does_the_same(name: str, script: list[object], kind: str, monkeypatch) -> None:
+def test_native_rewrite_makes_the_same_calls_as_the_original(
+    name: str, script: list[object], kind: str, monkeypatch
+) -> None:
     head, decorator = NATIVE[name]
     before = program(head, decorator, kind)
     after = fixed(before)
@@ -158,7 +160,7 @@ def test_native_version_does_the_same(name: str, script: list[object], kind: str
 @pytest.mark.parametrize("kind", ["def", "async def"])
 @pytest.mark.parametrize("script", SCRIPTS, ids=["ok", "1", "3", "12", "fatal"])
 @pytest.mark.parametrize("name", JITTERED)
-def test_native_version_waits_the_same_for_the_same_draws(
+def test_native_rewrite_waits_the_same_for_the_same_draws(
     name: str, script: list[object], kind: str, monkeypatch
 ) -> None:
     head, decorator = JITTERED[name]
@@ -183,7 +185,9 @@ def test_drop_in_is_used_where_the_meaning_is_not_certain(name: str) -> None:
 
 @pytest.mark.parametrize("script", SCRIPTS[:3], ids=["ok", "1", "3"])
 @pytest.mark.parametrize("name", ["predicate", "giveup", "no maximum", "a variable"])
-def test_drop_in_version_does_the_same(name: str, script: list[object], monkeypatch) -> None:
+def test_drop_in_rewrite_makes_the_same_calls_as_the_original(
+    name: str, script: list[object], monkeypatch
+) -> None:
     head, decorator, _ = DROP_IN[name]
     before = program(head, decorator, "def")
     seeded = "import random\nrandom.seed(3)\n"
@@ -246,7 +250,7 @@ def test_formatting_and_comments_stay() -> None:
     assert after == textwrap.dedent(text).replace("from tenacity", "from stormproof.compat.tenacity")
 
 
-def test_decorator_with_a_comment_inside_keeps_it() -> None:
+def test_fix_keeps_a_decorator_with_a_comment_inside() -> None:
     text = """
     from tenacity import retry, stop_after_attempt
 
@@ -269,7 +273,7 @@ def test_decorator_with_a_comment_inside_keeps_it() -> None:
         "def g():\n    import tenacity",
     ],
 )
-def test_function_whose_retry_is_reached_into_keeps_it(rest: str) -> None:
+def test_fix_keeps_a_decorator_whose_retry_attribute_is_used(rest: str) -> None:
     text = (
         "from tenacity import retry, stop_after_attempt\n@retry(stop=stop_after_attempt(3), reraise=True)\n"
     )
@@ -350,7 +354,7 @@ def test_fix_rewrites_the_file(folder: Path, capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     "other", ["from a import f\nf.retry.sleep = print\n", "mock.patch('a.Client.f.retry.sleep')\n"]
 )
-def test_function_whose_retry_another_file_reaches_into_keeps_it(tmp_path: Path, other: str) -> None:
+def test_fix_keeps_a_decorator_whose_retry_attribute_another_file_uses(tmp_path: Path, other: str) -> None:
     text = "import tenacity as t\n\n\n@t.retry(stop=t.stop_after_attempt(3), reraise=True)\ndef {}(): ...\n"
     (tmp_path / "a.py").write_text(text.format("f"), encoding="utf-8")
     (tmp_path / "b.py").write_text(text.format("g"), encoding="utf-8")

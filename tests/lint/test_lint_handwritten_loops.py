@@ -227,7 +227,7 @@ OTHERS = {
                 except OSError:
                     time.sleep(wait)
         """,
-    "somebody else computes the wait": """
+    "another module computes the wait": """
         def f(policy):
             for n in range(3):
                 try:
@@ -407,7 +407,7 @@ OTHERS = {
                     return job
                 time.sleep(random.uniform(0, 1))
         """,
-    "somebody else's sleep": """
+    "another library's sleep": """
         def f(clock):
             while True:
                 try:
@@ -428,7 +428,7 @@ def test_finding_stands_at_the_loop() -> None:
     assert (found.place.line, found.place.column) == (4, 5)
 
 
-def test_429_without_retry_after() -> None:
+def test_loop_on_429_that_ignores_retry_after_is_found() -> None:
     text = """
     def f():
         for n in range(3):
@@ -457,7 +457,7 @@ def test_loop_with_bare_except_and_blocking_sleep_has_both_findings() -> None:
     assert {f.code for f in findings(text.format("pass"))} == {"SP010", "SP013"}
 
 
-def test_loop_around_a_function_that_retries() -> None:
+def test_loop_around_a_retrying_function_is_found() -> None:
     text = """
     import stamina
     @stamina.retry(on=OSError)

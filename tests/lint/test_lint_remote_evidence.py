@@ -46,9 +46,9 @@ REMOTE = {
     "object of a with block": loop(
         "work(x)",
         before="""
-        import paramiko
+        import httpx
         def work(x):
-            with paramiko.SSHClient() as box:
+            with httpx.Client() as box:
                 return box.open(x)
         """,
     ),
@@ -61,6 +61,9 @@ REMOTE = {
     "name of the argument": loop("load(url)", parameters="url", before="def load(url): return url"),
     "name of the function around": loop("x.run()", name="download_report"),
     "method of HTTP with an address": loop("client.get(url)", parameters="client, url"),
+    "session of SSH": loop(
+        "box.run(x)", before="import paramiko\nbox = paramiko.SSHClient()", error="paramiko.SSHException"
+    ),
     "connect of a socket": loop("s.connect(x)", before="import socket\ns = socket.socket()"),
     "one call away": loop(
         "inner(x)",
@@ -74,6 +77,8 @@ REMOTE = {
     "name that the file does not define": loop("call()"),
 }
 GUESSES = {
+    "session of SSH",
+    "connect of a socket",
     "error of one's own that says network",
     "name of the call",
     "name of the argument",
@@ -158,7 +163,7 @@ def test_post_without_a_key_is_found_where_names_say_that_it_writes(name: str, f
     text = f"""
     import requests
     from tenacity import retry, stop_after_attempt, wait_random
-    @retry(stop=stop_after_attempt(3), wait=wait_random(0, 1), retry=retry_if)
+    @retry(stop=stop_after_attempt(3), wait=wait_random(0, 1))
     def {name}(x):
         return requests.post(address, json=x)
     """

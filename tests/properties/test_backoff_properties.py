@@ -162,7 +162,7 @@ def test_mean_lies_within_the_bounds(b: Backoff, n: int):
 
 
 @given(backoffs, st.integers(0, 25))
-def test_preview_adds_up(b: Backoff, retries: int):
+def test_preview_sums_the_waits(b: Backoff, retries: int):
     rows = b.preview(retries)
     total = 0.0
     for n, row in enumerate(rows):

@@ -86,7 +86,7 @@ def test_spending_on_the_way_allows_the_same(ratio: float) -> None:
 
 
 @pytest.mark.parametrize("ratio", RATIOS)
-def test_reading_on_the_way_allows_the_same(ratio: float) -> None:
+def test_reading_the_balance_changes_no_decision(ratio: float) -> None:
     budget = frozen(ratio)
     for _ in range(N):
         budget.success()
@@ -95,7 +95,7 @@ def test_reading_on_the_way_allows_the_same(ratio: float) -> None:
 
 
 @pytest.mark.parametrize("ratio", RATIOS)
-def test_retries_and_hedges_pay_from_the_same(ratio: float) -> None:
+def test_retries_and_hedges_pay_from_the_same_budget(ratio: float) -> None:
     """A hedge withdraws as a retry does; the order of the two makes no difference."""
     budget = frozen(ratio)
     for _ in range(N):
@@ -111,7 +111,7 @@ def test_retries_and_hedges_pay_from_the_same(ratio: float) -> None:
 
 
 @pytest.mark.parametrize("ratio", [0.0001, 0.1, 0.29, 0.9999])
-def test_through_a_policy_it_is_the_same(ratio: float) -> None:
+def test_budget_inside_a_policy_pays_the_exact_amounts(ratio: float) -> None:
     clock = sp.testing.FakeClock()
     budget = sp.Budget(ratio=ratio, burst=10, clock=clock)
     policy = retry(budget=budget, attempts=N, backoff=sp.Constant(0), clock=clock)
@@ -251,7 +251,7 @@ CONSERVED: dict[str, tuple[Callable[[], Any], Callable[[int, int], float]]] = {
 
 @pytest.mark.parametrize("kind", CONSERVED)
 @pytest.mark.proves("invariant 7")
-def test_wherever_threads_change_places_nothing_is_lost(kind: str) -> None:
+def test_thread_switch_at_any_step_loses_no_token(kind: str) -> None:
     """Every step of the budget's code hands over to another thread: without its lock, sums would break."""
     make, comes_in = CONSERVED[kind]
     budget = make()
@@ -318,7 +318,7 @@ def a_hundred_operations(budget: Any, draw: Callable[[], float]) -> None:
     ],
     ids=["Budget", "WindowBudget", "QuotaBudget", "ThrottleBudget", "RateBudget"],
 )
-def test_million_operations_leave_it_in_bounds(make: Callable[[Any], Any], cap: float | None) -> None:
+def test_million_operations_keep_the_budget_in_bounds(make: Callable[[Any], Any], cap: float | None) -> None:
     clock = sp.testing.FakeClock()
     budget, draw = make(clock), random.Random(7).random
     for _ in range(10_000):

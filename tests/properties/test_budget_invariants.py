@@ -56,7 +56,7 @@ def test_retries_and_hedges_together_stay_within_the_budget(
         await loop.sleep(2)
         raise Boom
 
-    def told(event: Any) -> None:
+    def count_event(event: Any) -> None:
         counts["retry"] += type(event).__name__ == "Retrying"
         counts["hedge"] += type(event).__name__ == "Hedged"
 
@@ -79,7 +79,7 @@ def test_retries_and_hedges_together_stay_within_the_budget(
                 return
         pytest.fail("it pays without end")
 
-    stop = sp.subscribe(told)
+    stop = sp.subscribe(count_event)
     try:
         loop.run(main)
     finally:
@@ -107,7 +107,7 @@ def switching() -> Iterator[None]:
 
 @pytest.mark.proves("invariant 7")
 @pytest.mark.usefixtures("switching")
-def test_balance_that_sixteen_threads_see(measured: Measured) -> None:
+def test_balance_seen_by_sixteen_threads_is_never_beyond_the_earnings(measured: Measured) -> None:
     """The cap is what was earned so far, not what will have been: it is tight at every moment."""
     ratio, burst = 0.25, 50
     budget = sp.Budget(ratio=ratio, burst=burst, clock=sp.testing.FakeClock())

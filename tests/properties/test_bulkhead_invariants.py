@@ -149,7 +149,7 @@ def test_all_places_are_back_after_many_cancels_and_timeouts_of_threads(measured
 
 @pytest.mark.proves("invariant 14")
 @each_loop
-def test_thousand_queued_tasks_are_served_as_they_came(loop: Loop, measured: Measured) -> None:
+def test_thousand_queued_tasks_are_served_in_order(loop: Loop, measured: Measured) -> None:
     """Every third of them is called off while it waits, wherever it stands."""
     rng = random.Random(3)
     served: list[int] = []
@@ -183,7 +183,7 @@ def test_thousand_queued_tasks_are_served_as_they_came(loop: Loop, measured: Mea
 
 @pytest.mark.proves("invariant 14")
 @pytest.mark.usefixtures("watchdog")
-def test_queued_threads_are_served_as_they_came(measured: Measured) -> None:
+def test_queued_threads_are_served_in_order(measured: Measured) -> None:
     """40 threads queue up one after the other behind one that is inside."""
     bulkhead = sp.Bulkhead(1, queue=64)
     policy = sp.Policy(bulkhead)

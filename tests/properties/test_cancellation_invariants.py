@@ -255,7 +255,7 @@ def sweep(make: Callable[[Loop], Stage], loop: Loop, result: Any) -> Iterator[tu
 
 @pytest.mark.proves("invariant 5")
 @each_loop
-def test_cancelled_at_any_turn(loop: Loop, measured: Measured) -> None:
+def test_call_cancelled_at_any_turn_ends_in_time_and_holds_nothing(loop: Loop, measured: Measured) -> None:
     places, slowest = 0, 0
     where: set[tuple[int, int]] = set()
     for stage, turns in sweep(closed, loop, "ok"):

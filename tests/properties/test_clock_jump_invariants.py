@@ -67,11 +67,11 @@ def test_limiters_after_a_jump_admit_at_most_one_burst_more(
                     foreseen = max(foreseen, waiting.delay)
                     waiting.cancel()
             lives.append((counts, waits(admitted, step), foreseen))
-        (plain, plain_wait, plain_told), (other, other_wait, other_told) = lives
+        (plain, plain_wait, plain_hint), (other, other_wait, other_hint) = lives
         window = burst / rate
         assert other <= plain + burst, seed
         assert other >= plain - burst, seed
-        assert max(other_wait - plain_wait, other_told - plain_told) <= window + step, seed
+        assert max(other_wait - plain_wait, other_hint - plain_hint) <= window + step, seed
         most_extra = max(most_extra, other - plain)
         longest_extra = max(longest_extra, (other_wait - plain_wait) / window)
     measured(
@@ -252,7 +252,7 @@ def test_bulkhead_of_tasks_is_unaffected_by_clock_jumps(jump: float, measured: M
             gate.set()
             for _ in range(5):
                 await asyncio.sleep(0)
-            assert clock.now() == before, "somebody waited for the clock"
+            assert clock.now() == before, "a call waited for the clock"
             assert inside == min(3, 49 - place)
         await asyncio.gather(*tasks)
         assert (bulkhead.in_use, bulkhead.queued) == (0, 0)

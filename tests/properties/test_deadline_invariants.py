@@ -86,7 +86,7 @@ class Call:
             raise
         raise Boom
 
-    def told(self, event: Any) -> None:
+    def on_event(self, event: Any) -> None:
         if type(event).__name__ == "Retrying":
             self.sleeps.append((self.loop.time(), event.wait))
 
@@ -113,7 +113,7 @@ class Call:
             self.struck = self.turns.number
 
     def play(self) -> Call:
-        stop = sp.subscribe(self.told)
+        stop = sp.subscribe(self.on_event)
         try:
             run_counted(self.loop, self.turns, lambda: self.loop.together(self.alarm, self.run))
         finally:

@@ -66,9 +66,9 @@ def driven(made: sp.Policy, script: list[tuple[int, Any]]) -> tuple[list[dict[st
 
 def _plain(event: Any) -> dict[str, Any]:
     """The event as data. The function's name differs from driver to driver; times start anywhere."""
-    told = event.as_dict()
-    del told["operation"]
-    return {key: round(value, 6) if isinstance(value, float) else value for key, value in told.items()}
+    fields = event.as_dict()
+    del fields["operation"]
+    return {key: round(value, 6) if isinstance(value, float) else value for key, value in fields.items()}
 
 
 @settings(max_examples=60)

@@ -97,7 +97,7 @@ def test_event_log_is_the_same_in_a_process_with_other_hashes(hashes: str) -> No
 def test_sync_asyncio_and_trio_emit_the_same_events(measured: Callable[[str], None]) -> None:
     """Policies of several strategies, 300 random scripts. (That of the virtual driver: tests/properties.)"""
     rng = random.Random(3)
-    told = 0
+    total = 0
     for _ in range(300):
         script = [
             takes(rng.choice([0, 1, 2, 5]), rng.choice([Boom, Boom, Bang, "ok"]))
@@ -119,8 +119,8 @@ def test_sync_asyncio_and_trio_emit_the_same_events(measured: Callable[[str], No
             played = way(policy, *script, ...)
             lists.append([_plain(event) for event in played.events])
         assert lists[0] == lists[1] == lists[2]
-        told += len(lists[0])
-    measured(f"300 scripts, {told:,} events each by threads, asyncio and trio: the same lists")
+        total += len(lists[0])
+    measured(f"300 scripts, {total:,} events each by threads, asyncio and trio: the same lists")
 
 
 def _plain(event: Any) -> dict[str, Any]:

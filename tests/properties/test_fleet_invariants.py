@@ -38,17 +38,17 @@ def test_processes_together_admit_at_most_the_stated_excess(
     limit = BURST + RATE * SECONDS
     stated = leases.overshoot(RATE, BURST, members)
     for _ in range(TRIES):
-        told = run_processes(server.url, SECONDS, RATE, BURST, [80 // members] * members)
+        reports = run_processes(server.url, SECONDS, RATE, BURST, [80 // members] * members)
         assert server.keys_without_ttl() == []
-        if on_time(told):
+        if on_time(reports):
             break
         # The machine had no time for all of them: the excess is stated for exchanges that are on time.
         server.ask("FLUSHALL")
     else:
         pytest.fail(f"the exchanges were late at each of {TRIES} tries")
-    admitted = sum(each["admitted"] for each in told)
+    admitted = sum(each["admitted"] for each in reports)
     assert admitted <= limit + stated
-    tenths = [sum(each["tenths"][place] for each in told) for place in range(round(SECONDS / TENTH))]
+    tenths = [sum(each["tenths"][place] for each in reports) for place in range(round(SECONDS / TENTH))]
     worst = 0.0
     for first, last in itertools.combinations(range(len(tenths) + 1), 2):
         bound = BURST + RATE * TENTH * (last - first) + stated
@@ -146,8 +146,8 @@ HURTS: dict[str, Callable[[Server], None]] = {"killed": Server.kill, "paused": S
 def test_lost_store_neither_delays_nor_fails_a_call(
     server: Server, hurt: str, fallback: str, measured: Callable[[str], None]
 ) -> None:
-    told: list[Any] = []
-    stop = sp.subscribe(told.append, first_tries=False)
+    emitted_events: list[Any] = []
+    stop = sp.subscribe(emitted_events.append, first_tries=False)
     try:
         with RedisStore(server.url, timeout=TIMEOUT, on_failure=fallback) as store:
             life = Life(store)
@@ -159,7 +159,7 @@ def test_lost_store_neither_delays_nor_fails_a_call(
             eventually(lambda: store.state == "down")
             more, later = life.calls(0.1)
             assert later <= TIMEOUT
-            downs = [event for event in told if isinstance(event, events.StoreDown)]
+            downs = [event for event in emitted_events if isinstance(event, events.StoreDown)]
             assert [event.on_failure for event in downs] == [fallback]
             assert store.stats()["fallbacks"] > 0
             measured(

@@ -94,7 +94,7 @@ class Call:
 
 @pytest.mark.proves("invariant 16")
 @each_loop
-def test_thousand_random_hedged_calls(loop: Loop, measured: Measured) -> None:
+def test_thousand_random_hedged_calls_have_one_result_each(loop: Loop, measured: Measured) -> None:
     most = launched = cancelled = closed = called_off = 0
     for seed in range(1000):
         call = Call(loop, seed)
@@ -281,7 +281,7 @@ def test_httpx_closes_every_response_once(library: str, streamed: bool, measured
 
 @pytest.mark.proves("invariant 16")
 @each_loop
-def test_nothing_undeclared_is_hedged(loop: Loop, measured: Measured) -> None:
+def test_call_not_declared_idempotent_is_not_hedged(loop: Loop, measured: Measured) -> None:
     """Refused when the function is wrapped or called: not even the first attempt is made."""
     calls: list[int] = []
 

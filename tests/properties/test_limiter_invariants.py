@@ -216,21 +216,21 @@ def test_thousand_waiting_tasks_are_served_in_order_of_arrival(
 @pytest.mark.proves("invariant 14")
 @pytest.mark.usefixtures("watchdog", "tiny_turns")
 @each_maker
-def test_threads_get_their_turns_in_the_order_they_asked(make: Maker) -> None:
+def test_threads_are_granted_tokens_in_order(make: Maker) -> None:
     """A later asker never gets an earlier time than an earlier one: 16 threads, 3,200 places."""
     clock = sp.testing.FakeClock()
     limiter = make(10, 3, clock=clock)
-    told: list[tuple[float, int]] = []
+    turns: list[tuple[float, int]] = []
     order = threading.Lock()
 
     def work(seed: int) -> None:
         for _ in range(200):
             # Held by the test, so that "asked before" has a meaning between threads.
             with order:
-                told.append((limiter.reserve().delay, len(told)))
+                turns.append((limiter.reserve().delay, len(turns)))
 
     in_threads(16, work)
-    delays = [delay for delay, _ in told]
+    delays = [delay for delay, _ in turns]
     assert delays == sorted(delays)
     assert delays[-1] == pytest.approx((3200 - 3) / 10)
 

@@ -210,7 +210,7 @@ def test_wait_is_finite_for_every_n_up_to_a_million(measured: Measured) -> None:
 @pytest.mark.filterwarnings("ignore::stormproof.PolicyWarning")
 @pytest.mark.proves("invariant 2")
 @each_way
-def test_waits_that_the_loop_asks_for(play: Any, measured: Measured) -> None:
+def test_waits_of_the_loop_are_within_hint_and_ceiling(play: Any, measured: Measured) -> None:
     waits: list[float] = []
 
     @settings(max_examples=40)
@@ -257,7 +257,7 @@ def _send_waits(pipe: Any, count: int) -> None:
 
 @pytest.mark.proves("invariant 4")
 @pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
-def test_two_processes_share_no_prefix(method: str, measured: Measured) -> None:
+def test_waits_of_two_processes_share_no_prefix(method: str, measured: Measured) -> None:
     count = 1_000
     here = _waits_of_a_call(count)  # the generator of this process exists before the others do
     context = multiprocessing.get_context(method)
@@ -296,7 +296,7 @@ def test_two_processes_share_no_prefix(method: str, measured: Measured) -> None:
 ITSELF = {"attempts", "fatal", "permanent", "hint", "exhausted", "budget", "within"}
 
 
-def told(events: list[Any]) -> int:
+def attempts_in(events: list[Any]) -> int:
     """Return the number of calls that the events report: each is retried, or the last one."""
     names = [type(event).__name__ for event in events]
     assert names.count("Succeeded") + names.count("GaveUp") == 1
@@ -305,7 +305,7 @@ def told(events: list[Any]) -> int:
 
 @pytest.mark.proves("invariant 6")
 @every_way
-def test_last_exception_and_the_sum_of_events(play: Any, measured: Measured) -> None:
+def test_events_of_a_call_sum_up_to_its_attempts(play: Any, measured: Measured) -> None:
     calls, errors, refusals = 0, 0, 0
 
     @settings(max_examples=40)
@@ -329,7 +329,7 @@ def test_last_exception_and_the_sum_of_events(play: Any, measured: Measured) -> 
         policy = retry(attempts=attempts, within=within, budget=sp.Budget(burst=burst), late=late)
         seen = play(policy, *script, ..., inside=lambda: sp.deadline(limit))
         calls += seen.calls
-        assert told(seen.events) == seen.calls
+        assert attempts_in(seen.events) == seen.calls
         assert seen.events[-1].attempts == seen.calls
         if seen.error is None:
             return

@@ -55,7 +55,7 @@ def test_fraction_is_read_exactly(whole: int, micro: int) -> None:
 
 
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=5))
-def test_longest_of_several_counts_however_they_are_spelt(waits: list[int]) -> None:
+def test_longest_of_several_hints_counts_in_any_spelling(waits: list[int]) -> None:
     apart = [("retry-after", str(wait)) for wait in waits]
     joined = {"retry-after": ", ".join(map(str, waits))}
     assert retry_after(apart, NOW) == retry_after(joined, NOW) == max(waits)

@@ -23,7 +23,7 @@ class Leaky(ConnectionError):
     """Its text and its repr hold the secret, as those of many clients' errors do."""
 
 
-def told_by(caplog, events, error=None):
+def text_of(caplog, events, error=None):
     """All that Stormproof says about a call, as one text."""
     lines = [record.getMessage() + repr(vars(record)) for record in caplog.records]
     lines += [json.dumps(event.as_dict()) + repr(event) for event in events]
@@ -53,7 +53,7 @@ def test_failures_and_results_are_not_logged(play, caplog, options):
     outcomes = [{"token": SECRET}] * 4 if "on_result" in options else [Leaky(SECRET)] * 4
     played = play(retry(on=Leaky, **options) if "on" not in options else retry(**options), *outcomes, ...)
     assert played.events
-    assert SECRET not in told_by(caplog, played.events, played.error)
+    assert SECRET not in text_of(caplog, played.events, played.error)
 
 
 def test_arguments_are_not_logged(caplog):
@@ -86,7 +86,7 @@ def test_arguments_are_not_logged(caplog):
     for call in calls:
         with sp.testing.instant(), pytest.raises((Leaky, sp.BudgetExhausted)) as caught:
             call()
-        assert SECRET not in told_by(caplog, events, caught.value)
+        assert SECRET not in text_of(caplog, events, caught.value)
     stop()
     assert len([event for event in events if type(event).__name__ == "GaveUp"]) == len(calls)
     assert caplog.records

@@ -43,7 +43,7 @@ def test_async_with_attempt_works_in_async_for(loop, style):
 
 
 @each_loop
-def test_last_error_surfaces(loop):
+def test_exhausted_async_block_raises_the_last_error(loop):
     async def scenario():
         async for attempt in block():
             async with attempt:

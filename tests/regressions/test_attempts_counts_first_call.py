@@ -20,7 +20,7 @@ def test_attempts_is_the_number_of_calls(play, attempts):
 
 @every_way
 @pytest.mark.parametrize("attempts", [1, 2, 3])
-def test_last_one_may_succeed(play, attempts):
+def test_last_attempt_may_succeed(play, attempts):
     played = play(retry(attempts=attempts), *[Boom] * (attempts - 1), "ok").returned("ok")
     assert played.events[-1].attempts == attempts
 

@@ -28,7 +28,7 @@ def test_lost_probe_gives_its_place_back_after_a_clock_set_back() -> None:
     assert breaker.state == "closed"
 
 
-def test_ramp_goes_on_after_a_clock_set_back() -> None:
+def test_ramp_continues_after_a_clock_set_back() -> None:
     clock = sp.testing.FakeClock(1e6)
     breaker = sp.Breaker(consecutive=1, open_for=1, ramp=10, clock=clock, rng=lambda: 0.5)
     breaker.admit().failure()

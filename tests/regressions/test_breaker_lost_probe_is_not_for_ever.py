@@ -10,7 +10,7 @@ import pytest
 import stormproof as sp
 
 
-def test_place_is_free_again() -> None:
+def test_lost_probe_frees_its_place() -> None:
     clock = sp.testing.FakeClock()
     breaker = sp.Breaker(consecutive=1, open_for=1, clock=clock)
     breaker.admit().failure()

@@ -43,7 +43,7 @@ def test_open_time_in_a_fleet_grows_to_open_max(growth, reopenings):
         key = store.key("breaker", "x")
         server.ask("HSET", key, "reopened", reopenings)
         growth_micro, most = round(growth * 1_000_000), 600_000_000
-        told = store.call(
+        reply = store.call(
             "breaker", key, "me", 0, 1, 1, 1, 0, "", 0, 1, 10**7, 10**6, growth_micro, most, 1, 10**6, 1
         )
-        assert (told[0], told[2]) == (b"open", most)
+        assert (reply[0], reply[2]) == (b"open", most)

@@ -12,7 +12,7 @@ import pytest
 import stormproof as sp
 
 
-def test_sixty_seconds_are_sixty(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_breaker_reports_at_most_its_open_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "America/New_York")
     time.tzset()
     try:

@@ -77,7 +77,7 @@ KINDS: list[Any] = [
 
 @pytest.mark.parametrize("make", KINDS)
 @pytest.mark.parametrize("pace_s", [0.01, 1.0, 30.0])
-def test_looking_at_a_budget_changes_no_later_answer(make: Any, pace_s: float) -> None:
+def test_reading_a_budget_changes_no_later_withdrawal(make: Any, pace_s: float) -> None:
     rng = Random(f"{pace_s}")
     clock = sp.testing.FakeClock()
     watched, alone = make(clock), make(clock)

@@ -14,7 +14,7 @@ import stormproof as sp
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="other platform: no fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_childs_places_are_free():
+def test_forked_child_starts_with_free_places():
     bulkhead = sp.Bulkhead(1)
     policy = sp.Policy(bulkhead)
 

@@ -27,7 +27,7 @@ def test_scope_cancelled_during_the_attempt_pays_and_sleeps_nothing():
         work()
     assert isinstance(caught.value.__cause__, Boom)
     assert len(calls) == 1 and clock.sleeps == []
-    assert not any(told[0] == "withdraw" for told in budget.calls)
+    assert not any(call[0] == "withdraw" for call in budget.calls)
 
 
 @each_loop
@@ -48,10 +48,10 @@ def test_scope_cancelled_during_an_async_attempt_pays_nothing(loop):
     with pytest.raises(sp.Cancelled):
         loop.run(scenario)
     assert len(calls) == 1
-    assert not any(told[0] == "withdraw" for told in budget.calls)
+    assert not any(call[0] == "withdraw" for call in budget.calls)
 
 
-def test_during_the_clipped_wait():
+def test_scope_cancelled_during_a_clipped_wait_raises_cancelled():
     waiting = threading.Event()
 
     @retry(late="clip", backoff=sp.Constant(50))
@@ -75,7 +75,7 @@ def test_during_the_clipped_wait():
 
 
 @each_loop
-def test_during_the_clipped_async_wait(loop):
+def test_scope_cancelled_during_a_clipped_async_wait_raises_cancelled(loop):
     @retry(late="clip", backoff=sp.Constant(50))
     async def work():
         raise Boom

@@ -65,7 +65,7 @@ def test_task_cancelled_in_the_attempt_is_not_run_again(loop, on):
 
 @each_loop
 @each_rule
-def test_cancelled_in_the_wait(loop, on):
+def test_call_cancelled_in_the_wait_makes_no_further_attempt(loop, on):
     calls = 0
 
     @sp.retry(on=on, attempts=5, backoff=sp.Constant(20), budget=None)
@@ -83,7 +83,7 @@ def test_cancelled_in_the_wait(loop, on):
 
 
 @each_loop
-def test_cancelled_in_a_block(loop):
+def test_task_cancelled_in_a_block_is_not_run_again(loop):
     calls = 0
 
     async def job():

@@ -20,7 +20,7 @@ ENDLESS = sp.Retry(Boom, attempts=None, within=None, backoff=sp.Constant(1), bud
 
 
 @each_way
-def test_attempts_and_waits_together(play):
+def test_deadline_bounds_attempts_and_waits_together(play):
     policy = sp.Policy(sp.Deadline(10), ENDLESS, name="job")
     played = play(policy, takes(2, Boom), ...).raised(sp.DeadlineExceeded).caused_by_the_last_error()
     # An attempt of 2 s and a wait of 1 s: begun at 0, 3, 6 and 9. After the last there is no time to wait.

@@ -25,7 +25,7 @@ each_policy = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 
 
 def full(a: int, /, b: str = "b", *rest: float, key: bytes, other: str = "o", **more: object) -> tuple:
-    """What it does."""
+    """Do nothing."""
     return a, b, rest, key, other, more
 
 
@@ -73,12 +73,12 @@ def outcome(call):
 @each_policy
 def test_same_calls_are_taken_and_refused(policy):
     for plain, wrapped in zip(calls(full), calls(policy(full)), strict=True):
-        told, expected = outcome(wrapped), outcome(plain)
+        actual, expected = outcome(wrapped), outcome(plain)
         if isinstance(expected, str):
             # The sentence names the wrapper's own function; the complaint is the same.
-            assert told.split("()", 1)[-1] == expected.split("()", 1)[-1]
+            assert actual.split("()", 1)[-1] == expected.split("()", 1)[-1]
         else:
-            assert told == expected
+            assert actual == expected
 
 
 def test_wrong_call_is_the_callers_bug_and_not_retried():

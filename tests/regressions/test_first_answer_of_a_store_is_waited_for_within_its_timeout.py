@@ -18,7 +18,7 @@ TIMEOUT = 2.0
 
 
 @pytest.mark.redis
-def test_server_that_hangs_from_the_start():
+def test_first_call_to_a_hanging_store_ends_within_its_timeout():
     with Server() as server:
         server.pause()
         with RedisStore(server.url, timeout=TIMEOUT) as store:

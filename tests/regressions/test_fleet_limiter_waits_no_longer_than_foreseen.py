@@ -64,7 +64,7 @@ def test_clock_set_back_makes_no_wait_longer():
     assert sum(clock.sleeps) <= sum(usual.sleeps) + 1e-6
 
 
-def test_nap_never_reaches_past_the_deadline():
+def test_wait_step_never_ends_past_the_deadline():
     clock = HookedClock()
     limiter = leased(clock)
     limiter.reserve(4)

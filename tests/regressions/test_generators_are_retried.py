@@ -57,7 +57,7 @@ def test_exhausted_generator_raises():
     assert source.opened == 3
 
 
-def test_generator_starts_with_its_first_item():
+def test_retried_generator_starts_with_its_first_item():
     source = Failing(0)
 
     @retry()
@@ -84,7 +84,7 @@ def test_empty_generator_and_its_return_value():
     assert stop.value.value == "nothing" and source.opened == 2
 
 
-def test_send_throw_and_return():
+def test_send_throw_and_return_reach_a_retried_generator():
     source = Failing(1)
 
     @retry()
@@ -126,7 +126,7 @@ def test_async_generator_is_retried(loop, instant):
 
 
 @each_loop
-def test_async_send_and_throw(loop):
+def test_async_send_and_throw_reach_a_retried_generator(loop):
     source = Failing(1)
 
     @retry()

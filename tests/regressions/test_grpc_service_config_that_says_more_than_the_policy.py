@@ -80,7 +80,7 @@ def test_smaller_of_two_deadlines_counts(deadlines: tuple[float, float]) -> None
 
 
 @pytest.mark.filterwarnings("ignore:Policy. Deadline inside Retry")
-def test_deadline_of_each_attempt_is_not_one_of_the_call() -> None:
+def test_deadline_inside_retry_or_hedge_is_a_loss() -> None:
     budget = sp.ThrottleBudget(10, token_ratio=0.1)
     for outer in (retrying(budget=budget), hedging(0.1, budget)):
         policy = sp.Policy(sp.Deadline(9), outer, sp.Deadline(1))
@@ -91,7 +91,7 @@ def test_deadline_of_each_attempt_is_not_one_of_the_call() -> None:
     assert json.loads(to_service_config(inner))["methodConfig"] == [{"name": [{}], "timeout": "1s"}]
 
 
-def test_hint_in_place_of_one_wait() -> None:
+def test_hint_that_replaces_a_wait_is_a_loss() -> None:
     replaced = presets.HintedExponential(jitter=PLAIN, hint="replace")
     (loss,) = losses(sp.Policy(retrying(backoff=replaced)))
     assert (

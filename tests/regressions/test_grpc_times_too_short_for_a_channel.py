@@ -41,26 +41,26 @@ def written(policy: sp.Policy, *lost: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("wait", [0.0, 1e-11, 1e-9, 0.0005, 0.001, 0.0019])
 def test_short_waits_become_2_ms(wait: float) -> None:
-    told = f"a wait of {wait:g} s, which becomes 0.002 s"
-    retry = written(retrying(constant(wait)), told)["retryPolicy"]
+    warning = f"a wait of {wait:g} s, which becomes 0.002 s"
+    retry = written(retrying(constant(wait)), warning)["retryPolicy"]
     assert (retry["initialBackoff"], retry["maxBackoff"]) == ("0.002s", "0.002s")
     if wait:
-        first = written(retrying(presets.GrpcBackoff(wait, 1, 2)), told)["retryPolicy"]
+        first = written(retrying(presets.GrpcBackoff(wait, 1, 2)), warning)["retryPolicy"]
         assert (first["initialBackoff"], first["maxBackoff"]) == ("0.002s", "1s")
 
 
-def test_shortest_wait_that_is_kept() -> None:
+def test_wait_of_2_ms_is_written_unchanged() -> None:
     entry = json.loads(to_service_config(retrying(constant(0.002))))["methodConfig"][0]
     assert entry["retryPolicy"]["initialBackoff"] == "0.002s"
 
 
 @pytest.mark.parametrize("seconds", [0, 1e-11, 0.0009])
 def test_timeout_is_never_none(seconds: float) -> None:
-    told = f"a Deadline of {seconds:g} s, which becomes 0.001 s"
-    assert written(sp.Policy(sp.Deadline(seconds)), told)["timeout"] == "0.001s"
+    warning = f"a Deadline of {seconds:g} s, which becomes 0.001 s"
+    assert written(sp.Policy(sp.Deadline(seconds)), warning)["timeout"] == "0.001s"
 
 
-def test_times_longer_than_protobuf_can_say() -> None:
+def test_times_beyond_protobufs_range_are_cut() -> None:
     deadline = written(sp.Policy(sp.Deadline(1e13)), "a Deadline of 1e+13 s, which becomes 315576000000 s")
     assert deadline["timeout"] == "315576000000s"
     growing = retrying(presets.GrpcBackoff(0.1, 1e300, 2))

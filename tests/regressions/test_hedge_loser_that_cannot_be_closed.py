@@ -48,7 +48,7 @@ def test_loser_task_that_cannot_be_closed_keeps_the_first_answer(loop):
 
 
 @each_loop
-def test_tasks_that_answer_at_once(loop):
+def test_hedged_tasks_that_answer_at_once_give_one_result(loop):
     closing = []
 
     @sp.Policy(sp.Hedge(after=0, idempotent=True))

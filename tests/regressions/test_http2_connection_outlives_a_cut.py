@@ -179,7 +179,7 @@ def test_cut_around_a_write_leaves_the_connection_to_the_others(
     server.wait_for(lambda: link.resets == 1)
 
 
-def test_nothing_follows_a_write_that_was_cut_off_half_way(library: str, server: H2Server) -> None:
+def test_connection_is_not_used_after_a_write_was_cut_off_half_way(library: str, server: H2Server) -> None:
     module, _ = LIBRARIES[library]
 
     async def main() -> None:

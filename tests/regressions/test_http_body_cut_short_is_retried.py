@@ -27,7 +27,7 @@ def test_body_cut_short_is_retried(step):
         assert len(server.seen) == 2
 
 
-def test_post_may_have_been_done():
+def test_post_with_a_cut_body_is_sent_once_with_a_note():
     with Server() as server, client() as http:
         server.on("/", half(b"ha"))
         with pytest.raises(httpx.TransportError) as caught:

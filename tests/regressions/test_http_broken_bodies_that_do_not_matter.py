@@ -23,7 +23,7 @@ import stormproof.requests
 import stormproof.urllib3
 
 GZIP = ("Content-Encoding", "gzip")
-NOT_GZIP = b"this is no gzip"
+NOT_GZIP = b"plain text"
 
 
 @each_client

@@ -215,7 +215,7 @@ def test_time_limit_inside_a_shield_holds() -> None:
     assert asyncio.run(main()) == [True]
 
 
-def test_shield_around_all_of_it_is_none_of_ours() -> None:
+def test_callers_anyio_shield_does_not_stop_task_cancel() -> None:
     """A caller's own shield is against anyio's scopes: ``task.cancel()`` goes through it as ever."""
 
     async def main() -> bool:

@@ -16,26 +16,26 @@ import stormproof as sp
 WHY = "stopped: not sent again: POST without an idempotency key may have been processed"
 
 
-def told(error: BaseException) -> list[str]:
+def notes_of(error: BaseException) -> list[str]:
     return [note for note in getattr(error, "__notes__", ()) if note.startswith("stormproof: ")]
 
 
 @each_client
-async def test_post_that_was_reset(http: Http) -> None:
+async def test_reset_post_has_a_note_with_the_reason(http: Http) -> None:
     http.server.on("/", reset())
     with pytest.raises(http.kind.lost) as caught:
         await http.client(retry()).post("/")
-    (note,) = told(caught.value)
+    (note,) = notes_of(caught.value)
     assert note.startswith("stormproof: 1 attempt")
     assert note.endswith(WHY)
 
 
 @each_client
-async def test_post_that_was_reset_when_sent_again(http: Http) -> None:
+async def test_post_reset_on_its_retry_has_a_note_with_the_reason(http: Http) -> None:
     http.server.on("/", answer(429), reset())
     with pytest.raises(http.kind.lost) as caught:
         await http.client(retry()).post("/")
-    (note,) = told(caught.value)
+    (note,) = notes_of(caught.value)
     assert note.startswith("stormproof: 2 attempts")
     assert note.endswith(WHY)
 
@@ -46,4 +46,4 @@ async def test_post_without_retries_has_no_note(http: Http) -> None:
     for policy in (sp.Policy(sp.Timeout(30)), sp.Policy(sp.Retry(on=KeyError))):
         with pytest.raises(http.kind.lost) as caught:
             await http.client(policy).post("/")
-        assert told(caught.value) == []
+        assert notes_of(caught.value) == []

@@ -68,13 +68,13 @@ def test_retries_with_a_key_find_the_answer_of_the_attempt_that_timed_out(shop: 
 
 
 def test_announced_time_is_the_calls_with_a_key_and_the_attempts_without() -> None:
-    def told(policy: sp.Policy, **headers: str) -> str | None:
+    def announced_ms(policy: sp.Policy, **headers: str) -> str | None:
         with Server() as server, httpx.Client(transport=Transport(policy), trust_env=False) as client:
             server.on("/", answer(200))
             client.post(server.url("/"), headers=headers)
             return server.seen[0].header("X-Request-Timeout-Ms")
 
     both = sp.Policy(sp.Deadline(60), sp.Retry(), sp.Timeout(5))
-    assert int(told(both) or 0) <= 5_000
-    assert 50_000 < int(told(both, **{"Idempotency-Key": "a1"}) or 0) <= 60_000
-    assert told(sp.Policy(sp.Timeout(5)), **{"Idempotency-Key": "a1"}) is None
+    assert int(announced_ms(both) or 0) <= 5_000
+    assert 50_000 < int(announced_ms(both, **{"Idempotency-Key": "a1"}) or 0) <= 60_000
+    assert announced_ms(sp.Policy(sp.Timeout(5)), **{"Idempotency-Key": "a1"}) is None

@@ -42,7 +42,7 @@ def test_post_without_a_key_is_not_retried_after_a_reset_or_5xx(step):
 
 
 @pytest.mark.parametrize("status", [425, 429])
-def test_server_says_that_nothing_was_done(status):
+def test_post_is_retried_if_the_status_proves_nothing_was_processed(status):
     with Server() as server, client() as http:
         server.on("/", answer(status), answer(200))
         assert http.post(server.url("/"), content=b"pay").status_code == 200
@@ -50,14 +50,14 @@ def test_server_says_that_nothing_was_done(status):
 
 
 def test_post_to_a_closed_port_is_retried():
-    told = []
-    stop = sp.subscribe(told.append)
+    events = []
+    stop = sp.subscribe(events.append)
     try:
         with client() as http, pytest.raises(httpx.ConnectError):
             http.post(f"http://127.0.0.1:{unused_port()}/", content=b"pay")
     finally:
         stop()
-    assert [type(event).__name__ for event in told] == ["Retrying", "Retrying", "GaveUp"]
+    assert [type(event).__name__ for event in events] == ["Retrying", "Retrying", "GaveUp"]
 
 
 def test_post_with_an_idempotency_key_is_retried_under_that_key():

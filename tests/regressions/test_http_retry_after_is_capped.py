@@ -32,13 +32,13 @@ def asks(value, status=503, name="Retry-After"):
 @pytest.mark.parametrize(
     "value", ["61", "86400", "1" + "0" * 12, "9" * 5000, "Fri, 31 Dec 2100 23:59:59 GMT"]
 )
-def test_too_long_is_the_end(value):
+def test_hint_beyond_max_hint_returns_the_answer_at_once(value):
     response, sleeps, requests = get(asks(value))
     assert (response.status_code, response.text, sleeps, requests) == (503, "later", [], 1)
     assert response.extensions["stormproof"].reason.startswith("the server asked for ")
 
 
-def test_hint_is_kept_to():
+def test_hint_within_max_hint_is_waited_for():
     response, sleeps, _ = get(asks("20"), asks("0.5", 429), answer(200))
     assert (response.status_code, sleeps) == (200, [20.0, 0.5])
 
@@ -60,5 +60,5 @@ def test_hint_past_the_deadline_stops():
     assert response.extensions["stormproof"].reason.startswith("DeadlineExceeded: ")
 
 
-def test_cap_is_the_users():
+def test_max_hint_can_be_raised():
     assert get(asks("3600"), answer(200), max_hint=7200, within=None)[1] == [3600.0]

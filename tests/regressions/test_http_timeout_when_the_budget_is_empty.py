@@ -49,7 +49,7 @@ def test_timeout_with_an_empty_budget_is_the_clients_timeout(loop: Loop, burst: 
 
 
 @each_loop
-def test_circuit_is_open_by_then(loop: Loop) -> None:
+def test_timeout_whose_retry_meets_an_open_circuit_is_the_clients_timeout(loop: Loop) -> None:
     policy = sp.Policy(
         sp.Retry(on=(sp.AttemptTimeout,), backoff=sp.Constant(0), budget=None),
         sp.Breaker(consecutive=1),
@@ -60,7 +60,7 @@ def test_circuit_is_open_by_then(loop: Loop) -> None:
 
 
 @each_loop
-def test_refusal_before_any_attempt_stays_one(loop: Loop) -> None:
+def test_refusal_before_any_attempt_is_raised_as_itself(loop: Loop) -> None:
     limiter = sp.Limiter(0, 1)
     assert limiter.allow()
     policy = sp.Policy(sp.Retry(budget=None), sp.RateLimit(limiter), sp.Timeout(0.5), name="shop")

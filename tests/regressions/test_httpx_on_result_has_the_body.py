@@ -40,7 +40,7 @@ def test_on_result_reads_json_and_the_caller_has_a_whole_response() -> None:
             assert b"".join(streamed.iter_raw()) == b'{"state": "done"}'
 
 
-def test_on_result_reads_what_is_packed() -> None:
+def test_on_result_reads_a_compressed_body() -> None:
     with Server() as server, httpx.Client(transport=Transport(_policy(_is_pending))) as client:
         packed = [("Content-Encoding", "gzip")]
         server.on("/", answer(200, gzip.compress(b'{"state": "pending"}'), packed), DONE)

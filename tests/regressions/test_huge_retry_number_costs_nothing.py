@@ -31,6 +31,6 @@ assert sp.Schedule([1, 2]).delay(n, None, 0.5) == 2.0
 """
 
 
-def test_wait_after_10_to_the_15_retries():
+def test_wait_after_10_to_the_15_retries_is_computed_at_once():
     source = str(Path(stormproof.__file__).parents[1])
     subprocess.run([sys.executable, "-c", CODE, source], check=True, timeout=20)

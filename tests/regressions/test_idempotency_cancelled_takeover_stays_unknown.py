@@ -25,7 +25,7 @@ class Slow(SqliteStore):
     def __init__(self, path: Path) -> None:
         super().__init__(path, clock=FakeClock())
         self.claimed = threading.Event()
-        self.told = threading.Event()
+        self.released = threading.Event()
         self.operations: list[Any] = []
 
     def run(self, operation: Any) -> Any:
@@ -33,7 +33,7 @@ class Slow(SqliteStore):
         found = super().run(operation)
         if isinstance(operation, Begin) and operation.owner == SLOW:
             self.claimed.set()
-            assert self.told.wait(10)
+            assert self.released.wait(10)
         return found
 
 
@@ -42,7 +42,7 @@ async def cancelled(store: Slow, key: str, take_over: bool) -> None:
     await asyncio.to_thread(store.claimed.wait, 10)
     asking.cancel()
     await asyncio.sleep(0)
-    store.told.set()
+    store.released.set()
     with pytest.raises(asyncio.CancelledError):
         await asking
 

@@ -21,7 +21,7 @@ def test_interrupt_passes_at_once(play, kind, on):
     budget = BudgetSpy()
     with pytest.raises(kind, match="call 1"):
         play(retry(on=on, budget=budget), kind)  # a second call would be beyond the script
-    assert not [told for told in budget.calls if told != "started"]
+    assert not [call for call in budget.calls if call != "started"]
 
 
 @every_way
@@ -29,7 +29,7 @@ def test_interrupt_on_a_later_attempt_passes_at_once(play):
     budget = BudgetSpy()
     with pytest.raises(KeyboardInterrupt, match="call 3"):
         play(retry(on=BaseException, budget=budget), Boom, Boom, KeyboardInterrupt)
-    assert [told for told in budget.calls if told != "started"] == [
+    assert [call for call in budget.calls if call != "started"] == [
         ("failure", False),
         ("withdraw", False),
     ] * 2

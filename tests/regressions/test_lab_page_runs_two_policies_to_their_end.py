@@ -47,7 +47,7 @@ async def played(first: Scripted, second: Scripted) -> tuple[page_runs.Runs, pag
     """A run of both that has begun."""
     runs = page_runs.Runs()
     runs._workers = [first, second]
-    run = runs._present = page_runs.Run([{"name": "a"}, {"name": "b"}])
+    run = runs._current = page_runs.Run([{"name": "a"}, {"name": "b"}])
     runs._task = asyncio.create_task(runs._play(run))
     assert [(await run.queue.get())["type"] for _ in "ab"] == ["progress"] * 2  # type: ignore[index]
     return runs, run
@@ -60,7 +60,7 @@ def test_when_one_fails_the_other_is_ended() -> None:
         first.may.set()
         assert await run.queue.get() == {"type": "error", "message": "boom", "field": None}
         assert await run.queue.get() is None
-        assert runs._present is None
+        assert runs._current is None
         assert (second.playing, second.cut_off) == (False, True)
 
     asyncio.run(asyncio.wait_for(body(), 10))
@@ -76,7 +76,7 @@ def test_cancelled_run_is_over_when_both_have_stopped() -> None:
         for _ in range(20):
             await asyncio.sleep(0)
         assert not first.playing
-        assert runs._present is run, "the other one is still at it"
+        assert runs._current is run, "the other one is still at it"
         second.may.set()
         assert await run.queue.get() == {"type": "cancelled"}
         assert not second.cut_off, "its process can have the next run"

@@ -21,7 +21,7 @@ from stormproof.lab.page import policy
 )
 def test_policy_file_is_shown_and_reads_back(text: str) -> None:
     sheet = policy.read(text)
-    shown = sheet.described()["toml"]
+    shown = sheet.describe()["toml"]
     again = policy.read(shown)
     assert repr(again.policy) == repr(sheet.policy)
     assert again.data == sheet.data

@@ -27,7 +27,7 @@ def test_leaving_instance_gives_back_only_its_own_places():
 
 
 @pytest.mark.redis
-def test_nothing_is_kept_for_ever():
+def test_key_of_a_fleet_bulkhead_expires_with_its_lease():
     with Server() as server, RedisStore(server.url, timeout=5) as store:
         key, client = store.key("bulkhead", "x"), store._link.client()
         store.call("bulkhead", key, "one", 4, 1, 1, LEASE)

@@ -13,7 +13,7 @@ import stormproof as sp
 
 @pytest.mark.parametrize("make", [sp.Limiter, sp.Pacer], ids=["limiter", "pacer"])
 @pytest.mark.parametrize("start", [0.0, 0.95, 1e9])
-def test_burst_of_one_is_one(make: type[sp.Limiter], start: float) -> None:
+def test_burst_of_one_admits_one_call_at_any_clock_start(make: type[sp.Limiter], start: float) -> None:
     clock = sp.testing.FakeClock(start)
     limiter = make(10, 1, clock=clock)
     assert sum(limiter.allow() for _ in range(200)) == 1

@@ -12,7 +12,7 @@ from tests.support.loops import Loop, each_loop
 import stormproof as sp
 
 
-def test_wait_sleeps_once() -> None:
+def test_waiting_thread_sleeps_once() -> None:
     clock = sp.testing.FakeClock()
     limiter = sp.Limiter(10, 1, clock=clock)
     for _ in range(51):

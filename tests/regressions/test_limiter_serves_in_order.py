@@ -16,7 +16,7 @@ import stormproof as sp
 
 @each_loop
 @pytest.mark.parametrize("make", [sp.Limiter, sp.Pacer], ids=["limiter", "pacer"])
-def test_tasks_are_served_as_they_came(loop: Loop, make: type[sp.Limiter]) -> None:
+def test_tasks_are_served_in_order(loop: Loop, make: type[sp.Limiter]) -> None:
     served: list[int] = []
     times: list[float] = []
 

@@ -14,7 +14,7 @@ RATES = [3, 4, 7, 10, 0.1, 1000 / 7]
 
 @pytest.mark.parametrize("rate", RATES)
 @pytest.mark.parametrize("order", ["oldest first", "newest first", "mixed"])
-def test_nothing_is_owed_when_all_have_left(rate: float, order: str) -> None:
+def test_limiter_owes_no_token_after_all_waiters_left(rate: float, order: str) -> None:
     for seed in range(50):
         bucket = Bucket(rate, 1, 0.0)
         assert bucket.reserve(1, 0.0, 0.0).ok

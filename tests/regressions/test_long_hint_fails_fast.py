@@ -24,7 +24,7 @@ def test_hint_beyond_max_hint_raises_at_once(play, max_hint, hint):
 
 
 @every_way
-def test_default_is_a_minute(play):
+def test_default_max_hint_is_a_minute(play):
     play(sp.retry(on=Boom, within=None), sp.RetryAfter(60, Boom()), "ok").returned("ok")
     assert play(sp.retry(on=Boom, within=None), sp.RetryAfter(60.1, Boom())).error.retry_after == 60.1
 

@@ -78,7 +78,7 @@ def test_later_call_inside_the_same_outer_call_is_retried():
 
 
 @pytest.mark.parametrize("rethrow", ["through", "again", "from"])
-def test_layers_around_the_call_still_take_it_as_final(rethrow):
+def test_outer_layers_treat_an_exhausted_error_as_final(rethrow):
     client = Client()
     inner = retry()(client.fetch)
 
@@ -177,7 +177,7 @@ def test_hedge_takes_an_exhausted_error_as_final():
     assert client.calls == 3
 
 
-def test_sync_layers_around_it_in_a_pool_or_loop_take_it_as_final():
+def test_sync_outer_layers_in_a_pool_or_loop_treat_an_exhausted_error_as_final():
     client = Client()
     inner = retry()(client.fetch)
 
@@ -193,7 +193,7 @@ def test_sync_layers_around_it_in_a_pool_or_loop_take_it_as_final():
 
 
 @pytest.mark.parametrize("way", ["nursery", "thread", "run"])
-def test_trio_layers_around_it_take_it_as_final(way):
+def test_trio_outer_layers_treat_an_exhausted_error_as_final(way):
     client = Client()
     inner = retry()(client.fetch)
 
@@ -214,7 +214,7 @@ def test_trio_layers_around_it_take_it_as_final(way):
     assert client.calls == 3
 
 
-def test_layers_around_it_in_another_task_or_thread_still_take_it_as_final():
+def test_outer_layers_in_another_task_or_thread_treat_an_exhausted_error_as_final():
     client = Client()
 
     @retry()

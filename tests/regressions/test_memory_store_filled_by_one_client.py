@@ -38,7 +38,7 @@ def test_keys_of_one_client_do_not_displace_those_of_another(outcome: str) -> No
     assert len(store) == 100
 
 
-def test_lapsed_leases_make_room() -> None:
+def test_expired_leases_make_room_for_new_keys() -> None:
     clock = FakeClock()
     store = MemoryStore(limit=3, clock=clock)
     for key in "abc":

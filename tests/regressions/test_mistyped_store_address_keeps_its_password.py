@@ -39,6 +39,6 @@ def test_refusal_is_short(url: str) -> None:
     assert len(str(caught.value)) < 400
 
 
-def test_plain_slip_is_still_shown() -> None:
+def test_mistyped_value_without_a_secret_is_shown() -> None:
     with pytest.raises(ValueError, match="database must be a whole number >= 0, got 'one'"):
         Address("redis://host/one")

@@ -19,8 +19,8 @@ def fails():
 
 
 def test_names_of_breakers_and_bulkheads_are_escaped():
-    told = []
-    stop = sp.subscribe(told.append)
+    events = []
+    stop = sp.subscribe(events.append)
     gate = sp.Policy(sp.Breaker(consecutive=1, name=NAME))
     places = sp.Policy(sp.Bulkhead(1, name=NAME))
     try:
@@ -32,6 +32,6 @@ def test_names_of_breakers_and_bulkheads_are_escaped():
             places.call(places.call, fails)
     finally:
         stop()
-    assert [type(event).__name__ for event in told] == ["BreakerChanged", "Refused", "Refused"]
-    for text in (*(event.operation for event in told), str(closed.value), str(full.value)):
+    assert [type(event).__name__ for event in events] == ["BreakerChanged", "Refused", "Refused"]
+    for text in (*(event.operation for event in events), str(closed.value), str(full.value)):
         assert text.isprintable() and len(text) < 300

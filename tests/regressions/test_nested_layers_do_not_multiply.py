@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.support.loops import each_loop
@@ -205,3 +206,22 @@ def test_outer_layer_retries_an_error_that_the_inner_one_did_not():
     with pytest.raises(Boom):
         outer()
     assert backend.calls == 4
+
+
+def test_layer_at_work_twice_in_a_worker_thread_stops_the_one_that_waits_for_it():
+    """It ignores marks of its own, unless it is at work around the one that made it."""
+    calls = []
+    pool = ThreadPoolExecutor(1)
+
+    @retry(attempts=3)
+    def call(depth):
+        if depth == 2:
+            return pool.submit(call, 1).result()
+        if depth == 1:
+            return call(0)
+        calls.append(depth)
+        raise Boom
+
+    with pool, pytest.raises(Boom):
+        call(2)
+    assert len(calls) == 3

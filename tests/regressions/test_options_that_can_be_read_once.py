@@ -18,17 +18,17 @@ async def app(*given: Any) -> None:
     raise AssertionError("never called")
 
 
-def test_headers_that_are_not_kept() -> None:
+def test_drop_headers_may_be_an_iterator() -> None:
     made = IdempotencyMiddleware(app, MemoryStore(), drop_headers=(name for name in ["X-Secret"]))
     assert b"x-secret" in made.dropped
 
 
-def test_metadata_that_counts_attempts() -> None:
+def test_attempt_metadata_may_be_an_iterator() -> None:
     wire = Wire(attempt_metadata=(name for name in ["x-tries"]))  # type: ignore[arg-type]
     assert wire.attempt_metadata == ("x-tries",)
 
 
-def test_methods_that_may_be_hedged() -> None:
+def test_idempotent_methods_may_be_an_iterator() -> None:
     wire = Wire(idempotent=(name for name in ["/pkg.Store/Get"]))  # type: ignore[arg-type]
     assert wire.idempotent == ("/pkg.Store/Get",)
 

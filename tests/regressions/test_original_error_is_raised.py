@@ -58,7 +58,7 @@ def test_handlers_of_the_caller_match(play):
 @pytest.mark.parametrize(
     "wrap", [sp.Permanent, lambda error: sp.RetryAfter(1, error)], ids=["Permanent", "RetryAfter"]
 )
-def test_marks_never_surface(play, wrap):
+def test_permanent_and_retry_after_never_surface(play, wrap):
     def call():
         try:
             raise KeyError("inner")

@@ -25,7 +25,7 @@ SCHEDULES = [
 
 
 @every_way
-def test_loop_outlives_the_overflow(play):
+def test_loop_of_1100_attempts_does_not_overflow(play):
     policy = retry(attempts=1200, backoff=sp.Exponential(0.1, cap=5, jitter="none"))
     played = play(policy, *[Boom] * 1199, "ok").returned("ok").made(1200)
     assert played.sleeps[:3] == pytest.approx([0.1, 0.2, 0.4])

@@ -23,7 +23,7 @@ def block(**options):
     return sp.retrying(**{**given, **options})
 
 
-def test_until_it_is_good(instant):
+def test_block_is_repeated_until_its_result_is_accepted(instant):
     answers = iter(["pending", "pending", "done"])
     for attempt in block(on_result=lambda value: value == "pending"):
         with attempt:
@@ -75,7 +75,7 @@ def test_block_without_result_has_the_result_none():
     assert judged == [None]
 
 
-def test_result_set_before_an_error_does_not_hide_it():
+def test_result_set_before_an_error_does_not_hide_the_error():
     with pytest.raises(KeyError):
         for attempt in block(on_result=lambda value: False):
             with attempt:

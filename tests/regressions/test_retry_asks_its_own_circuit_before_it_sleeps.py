@@ -68,9 +68,7 @@ def test_raises_refusal_gives_circuit_open(play: Any) -> None:
     ids=["fallback", "keyed", "named", "before_attempt", "waiting budget"],
 )
 @pytest.mark.filterwarnings("ignore::stormproof.PolicyWarning")
-def test_where_the_refusal_is_not_certain_the_attempt_is_made(
-    inside: list[Any], options: dict[str, Any]
-) -> None:
+def test_attempt_is_made_if_the_refusal_is_not_certain(inside: list[Any], options: dict[str, Any]) -> None:
     def fail() -> None:
         raise Boom
 

@@ -67,7 +67,7 @@ print(lab.simulate(policy, scenario).to_json())
 """
 
 
-def test_second_process_goes_on_and_writes_the_same_bytes(tmp_path: Path) -> None:
+def test_second_process_continues_a_saved_run_and_writes_the_same_bytes(tmp_path: Path) -> None:
     path = tmp_path / "kept.jsonl"
 
     def run() -> str:
@@ -182,6 +182,6 @@ def test_circular_functions_have_an_identity() -> None:
         identity(nested)
 
 
-def test_lock_is_not_known() -> None:
+def test_lock_has_no_identity() -> None:
     with pytest.raises(Unknowable, match="a lock"):
         identity(threading.Lock())

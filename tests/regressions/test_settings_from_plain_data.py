@@ -32,9 +32,9 @@ def read(text):
 
 def test_settings_read_from_json_are_written_back():
     given = json.loads(SETTINGS)
-    told = json.loads(json.dumps(sp.Policy(read(SETTINGS), name="job").describe()))
-    assert told["name"] == "job"
-    (strategy,) = told["strategies"]
+    description = json.loads(json.dumps(sp.Policy(read(SETTINGS), name="job").describe()))
+    assert description["name"] == "job"
+    (strategy,) = description["strategies"]
     assert strategy["kind"] == "Retry"
     for name, value in given.items():
         if isinstance(value, dict):
@@ -61,7 +61,7 @@ def test_settings_are_changed_by_with(play):
     play(policy, Boom, ...).made(4)
 
 
-def test_changed_for_one_call_of_a_decorated_function():
+def test_policy_may_be_changed_for_one_call_of_a_decorated_function():
     calls = 0
 
     @retry(attempts=4)

@@ -53,7 +53,7 @@ def test_lease_in_another_store_is_renewed() -> None:
     try:
         assert slow.asked.wait(30), "the slow store is never asked"
         began = time.monotonic()
-        assert renewed(), "nobody renewed the other store's lease"
+        assert renewed(), "the other store's lease was not renewed"
         assert time.monotonic() - began < 30
     finally:
         slow.go.set()

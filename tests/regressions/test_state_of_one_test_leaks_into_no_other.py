@@ -21,12 +21,30 @@ MADE: dict[str, tuple[Any, Callable[[Any], object]]] = {
     "Limiter": (sp.Limiter(0, 1), lambda it: it.tokens()),
     "Pacer": (sp.Pacer(0.001), lambda it: it.tokens() > 0.5),
     "Breaker": (sp.Breaker(consecutive=1), lambda it: it.state),
+    "Throttle": (sp.Throttle(), lambda it: it.rejection),
+    "AdaptiveLimit": (sp.AdaptiveLimit("aimd", initial=20, min=1), lambda it: it.limit),
+    "AdaptiveRate": (sp.AdaptiveRate(), lambda it: it.rate),
+    "Hedge": (sp.Hedge(after="p50"), lambda it: it.delay()),
 }
+
+
+class Throttling(Exception):
+    status_code = 429
+
+
+def throttled() -> None:
+    raise Throttling
 
 
 def use_up(it: Any) -> None:
     if isinstance(it, sp.Breaker):
         it.admit().failure()
+    elif isinstance(it, (sp.Throttle, sp.AdaptiveLimit, sp.AdaptiveRate)):
+        with pytest.raises(Throttling):
+            sp.Policy(it).call(throttled)
+    elif isinstance(it, sp.Hedge):
+        for _ in range(1000):
+            it.measure(1.0)
     elif hasattr(it, "allow"):
         assert it.allow()
     else:

@@ -26,8 +26,8 @@ def layer(below: httpx.AsyncClient) -> Starlette:
     return app
 
 
-@pytest.mark.parametrize(("status", "told"), [(503, 503), (504, 503), (429, 503)])
-def test_stop_signal_passes_through_two_layers(status: int, told: int) -> None:
+@pytest.mark.parametrize(("status", "expected_status"), [(503, 503), (504, 503), (429, 503)])
+def test_stop_signal_passes_through_two_layers(status: int, expected_status: int) -> None:
     asked = 0
 
     async def refuse(request: httpx.Request) -> httpx.Response:
@@ -43,7 +43,7 @@ def test_stop_signal_passes_through_two_layers(status: int, told: int) -> None:
             return await client.get("http://top/")
 
     answer = asyncio.run(main())
-    assert (answer.status_code, answer.headers["x-should-retry"]) == (told, "false")
+    assert (answer.status_code, answer.headers["x-should-retry"]) == (expected_status, "false")
     assert asked == 1
 
 

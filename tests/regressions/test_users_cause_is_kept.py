@@ -73,7 +73,7 @@ def test_attempts_do_not_become_context_of_each_other(play):
     assert played.error.__context__ is None and played.error.__cause__ is None
 
 
-def test_callers_context_stays():
+def test_error_keeps_the_callers_exception_as_context():
     """An error raised while the caller handles another one keeps that one, as Python has it."""
 
     def fails():

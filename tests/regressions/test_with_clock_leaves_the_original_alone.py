@@ -15,7 +15,7 @@ def fail():
     raise Boom
 
 
-def test_originals_breaker_keeps_its_time():
+def test_original_breaker_keeps_its_clock():
     mine, other = sp.testing.FakeClock(), sp.testing.FakeClock()
     policy = sp.Policy(sp.Breaker(consecutive=1, open_for=30), clock=mine)
     policy.with_(clock=other)
@@ -28,7 +28,7 @@ def test_originals_breaker_keeps_its_time():
     assert policy.call(str) == ""
 
 
-def test_originals_breaker_keeps_real_time():
+def test_original_breaker_keeps_the_real_clock():
     policy = sp.Policy(sp.Breaker(consecutive=1, open_for=3600))
     clock = sp.testing.FakeClock()
     copy = policy.with_(clock=clock)

@@ -34,7 +34,7 @@ def test_attempts_that_are_not_a_whole_number_are_refused(make, n):
         make(n)
 
 
-def test_for_ever_needs_a_time_limit():
+def test_attempts_none_needs_a_time_limit():
     with pytest.raises(ValueError, match=r"attempts must be a number when .* got attempts=None, within=None"):
         sp.retry(on=ConnectionError, attempts=None, within=None)
     with pytest.raises(ValueError, match="attempts=None, within=None"):

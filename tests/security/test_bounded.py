@@ -66,7 +66,7 @@ def test_map_of_recent_keys_is_bounded(measured: Callable[[str], None]) -> None:
     measured("40,000 keys put into a map of 100: 100 held")
 
 
-def test_kinds_of_errors_that_were_looked_up() -> None:
+def test_cached_kinds_of_errors_are_bounded() -> None:
     judge = sp.Classifier().register(Boom, True)
     for number in range(1200):
         error = type(f"Kind{number}", (Boom,), {})()
@@ -102,7 +102,7 @@ def test_block_budgets_are_bounded() -> None:
     assert len(policy._block_budgets.keys()) <= 1024
 
 
-def test_policies_that_requests_bring_along() -> None:
+def test_policies_given_by_requests_are_bounded() -> None:
     transport = stormproof.httpx.Transport(
         sp.Policy(sp.Retry()), httpx.MockTransport(lambda request: httpx.Response(200))
     )
@@ -208,7 +208,9 @@ def test_running_keys_in_memory_are_bounded() -> None:
     ("sent", "answered", "status", "replayed"),
     [(50, 50, 200, True), (500, 50, 413, False), (50, 500, 200, False)],
 )
-def test_servers_request_and_answer(sent: int, answered: int, status: int, replayed: bool) -> None:
+def test_kept_requests_and_answers_of_a_server_are_bounded(
+    sent: int, answered: int, status: int, replayed: bool
+) -> None:
     runs, held = [], []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -223,7 +225,7 @@ def test_servers_request_and_answer(sent: int, answered: int, status: int, repla
 
     async def ask() -> tuple[int, bytes]:
         chunks = iter([b"x"] * sent)
-        told: list[Any] = []
+        messages: list[Any] = []
 
         async def receive() -> Any:
             held.append(1)
@@ -231,11 +233,11 @@ def test_servers_request_and_answer(sent: int, answered: int, status: int, repla
             return {"type": "http.request", "body": chunk or b"", "more_body": chunk is not None}
 
         async def send(message: Any) -> None:
-            told.append(message)
+            messages.append(message)
 
         scope = {"type": "http", "method": "POST", "path": "/", "headers": [(b"idempotency-key", b"k")]}
         await served(scope, receive, send)
-        return told[0]["status"], b"".join(message.get("body", b"") for message in told[1:])
+        return messages[0]["status"], b"".join(message.get("body", b"") for message in messages[1:])
 
     first, again = asyncio.run(ask()), asyncio.run(ask())
     assert first[0] == status

@@ -60,7 +60,7 @@ def _flood(names: int) -> None:
         sp.Policy(sp.Retry(on=Boom), name=f"fine-{number}").call(int)
 
 
-def test_limit_is_a_thousand() -> None:
+def test_at_most_a_thousand_operations_are_named() -> None:
     assert stormproof._events.operations.LIMIT == 1000
 
 

@@ -113,19 +113,19 @@ async def test_text_of_a_server_is_escaped_in_every_sink(http: Http) -> None:
 def test_text_of_a_store_is_escaped_in_events_and_logs(caplog: pytest.LogCaptureFixture) -> None:
     """A key of the wrong type and a resource with a name like that: the log has one line for each."""
     caplog.set_level(logging.DEBUG, "stormproof")
-    told: list[Any] = []
-    stop = sp.subscribe(told.append)
+    events: list[Any] = []
+    stop = sp.subscribe(events.append)
     name = NASTY.replace("\ud800", "") + "x" * 500
     try:
         with Redis() as server, RedisStore(server.url, timeout=1) as store:
-            server.ask("SET", store.key("limiter", name), "somebody's", "PX", 60_000)
+            server.ask("SET", store.key("limiter", name), "foreign", "PX", 60_000)
             sp.Limiter(1, 1, store=store, name=name).allow()
             store.settle(1)
             shown = repr(store.inspect())
     finally:
         stop()
     lines = [record.getMessage() for record in caplog.records]
-    assert any(type(event).__name__ == "StoreDown" for event in told)
+    assert any(type(event).__name__ == "StoreDown" for event in events)
     assert lines and not any(unescaped(line) for line in lines) and all(len(line) < 400 for line in lines)
     assert not unescaped(shown)
-    assert all(not unescaped(event.operation) and len(event.operation) <= LONGEST for event in told)
+    assert all(not unescaped(event.operation) and len(event.operation) <= LONGEST for event in events)

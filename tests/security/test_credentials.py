@@ -106,7 +106,7 @@ async def test_redirect_to_another_origin_carries_no_credentials(http: Http) -> 
 
 
 @each_client
-async def test_back_home_they_are_sent_again(http: Http) -> None:
+async def test_credentials_are_sent_again_to_the_first_origin(http: Http) -> None:
     """Each attempt starts from the request as the client made it."""
     with Server() as other:
         other.on("/", answer(503))

@@ -79,7 +79,7 @@ def test_hostile_answers_lift_no_budget(answers: list[Any], burst: int) -> None:
     assert made <= 1 + burst
 
 
-def test_worst_that_a_server_can_do(measured: Callable[[str], None]) -> None:
+def test_longest_allowed_hints_bound_attempts_and_waits(measured: Callable[[str], None]) -> None:
     """Each answer asks for the longest wait that is still obeyed."""
     made, waits = _played([(503, [("Retry-After", str(int(MOST)))])], attempts=4)
     assert (made, len(waits)) == (4, 3)
@@ -92,5 +92,5 @@ def test_worst_that_a_server_can_do(measured: Callable[[str], None]) -> None:
 
 
 @pytest.mark.parametrize("status", [200, 201, 301, 404])
-def test_hint_on_an_answer_that_is_none_to_retry(status: int) -> None:
+def test_hint_on_a_fatal_status_causes_no_retry(status: int) -> None:
     assert _played([(status, [("Retry-After", "5"), ("retry-after-ms", "1")])], attempts=4) == (1, [])

@@ -30,7 +30,7 @@ class Bank:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         await read(receive)
         headers = dict(scope["headers"])
-        self.charged.append(headers.get(b"authorization", b"nobody").decode())
+        self.charged.append(headers.get(b"authorization", b"anonymous").decode())
         cookie = (b"set-cookie", b"session=cookie-s3cret")
         await respond(send, 200, f"charged {self.charged[-1]}".encode(), [cookie])
 
@@ -78,7 +78,7 @@ def test_answer_of_one_tenant_is_never_given_to_another(bank: Bank) -> None:
     answers = [post(app, authorization=f"Bearer {name}").body for name in ("ann", "bob", "ann")]
     assert answers == [b"charged Bearer ann", b"charged Bearer bob", b"charged Bearer ann"]
     assert bank.charged == ["Bearer ann", "Bearer bob"]
-    assert post(app).body == b"charged nobody", "and nobody's are nobody's"
+    assert post(app).body == b"charged anonymous", "requests without credentials share no key"
 
 
 def test_credentials_that_change_need_a_scope_of_their_own(bank: Bank) -> None:
@@ -93,7 +93,7 @@ def test_credentials_that_change_need_a_scope_of_their_own(bank: Bank) -> None:
     assert bank.charged == ["ann/1", "bob/1"]
 
 
-def test_scope_cannot_be_left_by_a_clever_key() -> None:
+def test_equal_keys_in_different_scopes_have_different_digests() -> None:
     """However a key is made, it does not reach into another scope."""
     parts = ["", "a", "b", "ab", "a:", ":a", "1:a", "a\\0b", "\x01"]
     seen = [digest(scope, key) for scope in parts for key in parts]
@@ -102,7 +102,7 @@ def test_scope_cannot_be_left_by_a_clever_key() -> None:
     assert len({fingerprint(*parts) for parts in lists}) == len(lists)
 
 
-def test_request_cannot_pass_for_another() -> None:
+def test_path_query_and_body_are_fingerprinted_apart() -> None:
     """Path, query and body are kept apart, not joined."""
     bank = Bank()
     app = IdempotencyMiddleware(bank, store=MemoryStore())
@@ -172,7 +172,7 @@ def test_no_credential_reaches_the_store(bank: Bank, path: Path) -> None:
         assert secret not in kept
 
 
-def test_file_is_its_owners_alone(path: Path) -> None:
+def test_file_is_readable_by_its_owner_only(path: Path) -> None:
     store = SqliteStore(path)
     store.begin("k", "", "a", 60)
     modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}

@@ -98,7 +98,7 @@ def test_two_hosts_or_none_are_refused(lab: Served) -> None:
     assert re.search(r" 4\d\d ", raw(lab, "GET / HTTP/1.0\n\n"))
 
 
-def test_header_that_comes_twice_counts_for_nothing(lab: Served) -> None:
+def test_repeated_header_is_ignored(lab: Served) -> None:
     """Two parsers may each take another one of two values; so neither is taken."""
     post = (
         "POST /api/policy HTTP/1.1\nHost: 127.0.0.1:{port}\nOrigin: http://127.0.0.1:{port}\n"
@@ -188,7 +188,7 @@ def test_body_without_a_length_is_refused(lab: Served) -> None:
 
 
 @pytest.mark.parametrize("length", ["-1", "1e3", "99999999999999999999", "0x10", ""])
-def test_length_that_is_none_is_refused(lab: Served, length: str) -> None:
+def test_invalid_content_length_is_refused(lab: Served, length: str) -> None:
     line = raw(
         lab,
         "POST /api/policy HTTP/1.1\nHost: 127.0.0.1:{port}\nOrigin: http://127.0.0.1:{port}\n"
@@ -220,13 +220,13 @@ def test_body_that_is_not_a_table_is_an_error_and_not_a_crash(lab: Served, body:
         "http://127.0.0.1:1/",
     ],
 )
-def test_no_path_leads_to_files(lab: Served, path: str) -> None:
+def test_no_path_serves_a_file(lab: Served, path: str) -> None:
     status, _, body = lab.ask("GET", path, headers=lab.headers(Origin=None, Content_Type=None))
     assert status == 404
     assert b"root:" not in body
 
 
-def test_every_answer_forbids_the_browser_anything_else(lab: Served) -> None:
+def test_every_answer_has_the_strict_security_headers(lab: Served) -> None:
     get = lab.headers(Origin=None, Content_Type=None)
     answers = [
         lab.ask("GET", "/", headers=get),
@@ -312,14 +312,14 @@ def test_store_in_a_policy_is_refused_and_nothing_connects(lab: Served) -> None:
             listener.accept()
 
 
-def test_names_of_the_simulators_own_errors_are_fine(lab: Served) -> None:
+def test_names_of_the_simulators_errors_are_accepted(lab: Served) -> None:
     text = '[policies.p]\nretry = { on = ["ConnectionError", "stormproof.lab.BackendError"] }\n'
     status, answer = lab.post("/api/policy", {"toml": text})
     assert status == 200, answer
     assert "BackendError" in answer["python"]
 
 
-def test_text_that_would_be_code_elsewhere_is_only_text(lab: Served, tmp_path: Path) -> None:
+def test_code_in_a_policy_text_is_not_run(lab: Served, tmp_path: Path) -> None:
     trap = tmp_path / "trap"
     code = f"__import__('pathlib').Path({str(trap)!r}).touch()"
     for text in (
@@ -399,7 +399,7 @@ def test_too_many_calls_are_refused(lab: Served) -> None:
         ({"policies": [{"toml": POLICY, "name": 1}]}, "name"),
     ],
 )
-def test_run_that_is_none_is_refused(lab: Served, change: dict[str, object], field: str) -> None:
+def test_invalid_run_is_refused(lab: Served, change: dict[str, object], field: str) -> None:
     status, answer = lab.post("/api/run", {**lab.request(), **change})
     assert (status, answer["error"]["field"]) == (422, field)
     assert len(answer["error"]["message"]) < 400
@@ -442,7 +442,7 @@ def test_reader_that_leaves_ends_the_run(lab: Served) -> None:
         assert probe(lab) == 409
     until = time.monotonic() + 30
     while (status := probe(lab)) == 409:
-        assert time.monotonic() < until, "the run goes on for nobody"
+        assert time.monotonic() < until, "the run goes on without a client"
         time.sleep(0.05)
     assert status == 200
 

@@ -98,7 +98,7 @@ NASTY = "'); redis.call('FLUSHALL') --"
 
 
 @pytest.mark.redis
-def test_data_is_never_code(measured: Callable[[str], None]) -> None:
+def test_arguments_of_scripts_are_never_run_as_code(measured: Callable[[str], None]) -> None:
     """Arguments that would be code if they were put into a script: a canary key outlives them all."""
     with Server() as server, RedisStore(server.url, timeout=1) as store:
         server.ask("SET", "canary", "sings", "PX", 600_000)
@@ -110,7 +110,7 @@ def test_data_is_never_code(measured: Callable[[str], None]) -> None:
                 except redis.ResponseError:
                     refused += 1
         keys = idempotency.RedisStore(store)
-        keys.begin(NASTY, NASTY, "somebody" + NASTY, 60)
+        keys.begin(NASTY, NASTY, "claimant" + NASTY, 60)
         kept = [sp.Limiter(1, 1, store=store, name=NASTY), sp.Breaker(store=store, name=NASTY)]
         assert store.settle(5) and kept
         assert server.ask("GET", "canary") == "sings"
@@ -144,11 +144,11 @@ def test_every_command_on_the_wire_is_a_known_script_with_one_key(measured: Call
             server.ask("ECHO", "over")
             seen: list[tuple[str, Any]] = []
             while True:
-                told = monitor.next_command()
-                words = told["command"].split(" ")
+                received = monitor.next_command()
+                words = received["command"].split(" ")
                 if words[:2] == ["ECHO", "over"]:
                     break
-                if told["client_type"] != "lua":
+                if received["client_type"] != "lua":
                     seen.append((words[0].upper(), words))
     scripts = [words for command, words in seen if command == "EVALSHA"]
     assert scripts and all(words[1] in shas and words[2] == "1" for words in scripts)

@@ -137,7 +137,7 @@ def test_hostile_toml_runs_nothing(value: str, tmp_path: Path) -> None:
     assert not canary.exists()
 
 
-def test_yaml_bomb_ends(tmp_path: Path) -> None:
+def test_yaml_bomb_is_refused_in_time(tmp_path: Path) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
     file = tmp_path / "stormproof.yaml"

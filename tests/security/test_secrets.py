@@ -46,7 +46,7 @@ class Planted:
         for sink, text in texts.items():
             for place, word in self.words.items():
                 assert word not in text, f"the {place} is in the {sink}"
-        assert len(sinks.events) > 0, "nothing was told, so nothing was tested"
+        assert len(sinks.events) > 0, "nothing was emitted, so nothing was tested"
         return sum(map(len, texts.values()))
 
 
@@ -148,11 +148,11 @@ async def test_secrets_of_http_clients_are_not_emitted(http: Http, measured: Cal
         "answer", "reason", "hint", "answered-header", "key",
     )  # fmt: skip
     headers = {"X-Api-Key": planted["header"], "Cookie": f"s={planted['cookie']}"}
-    told = [("X-Trace", planted["answered-header"]), ("Retry-After", planted["hint"])]
+    reply_headers = [("X-Trace", planted["answered-header"]), ("Retry-After", planted["hint"])]
     plain = f"/path?token={planted['query']}#{planted['fragment']}"
     steps = {
-        "503": answer(503, planted["answer"].encode(), told),
-        "404": answer(404, planted["answer"].encode(), told),
+        "503": answer(503, planted["answer"].encode(), reply_headers),
+        "404": answer(404, planted["answer"].encode(), reply_headers),
         "reset": reset(),
         "half": half(planted["answer"].encode()),
         "hang": hang(),

@@ -42,7 +42,7 @@ def test_awkward_names_have_different_keys(measured: Callable[[str], None]) -> N
 
 
 @given(st.lists(st.text(max_size=300), min_size=2, max_size=6, unique=True))
-def test_any_names_have_different_keys(names: list[str]) -> None:
+def test_different_names_have_different_keys(names: list[str]) -> None:
     keys = {key_of("sp", "limiter", name) for name in names}
     assert len(keys) == len(names)
     assert all(key.isascii() and len(key) < 200 and key.count("{") == key.count("}") == 1 for key in keys)

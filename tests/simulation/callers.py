@@ -38,7 +38,7 @@ class Scene:
         self.jumped_back_s = 0.0
         self.jumps = 0
 
-    def tell(self, text: str) -> None:
+    def record(self, text: str) -> None:
         self.log.append(f"{self.world.now_s:.6f} {text}")
 
     # The callee.
@@ -48,7 +48,7 @@ class Scene:
         call.invoked_s.append(self.world.now_s)
         call.running += 1
         number = len(call.invoked_s)
-        self.tell(f"{call!r}: invocation {number}")
+        self.record(f"{call!r}: invocation {number}")
         outcome: Any = f"answer {call.number}.{number}"
         if rng.random() < self.failing:
             kind = rng.randrange(8)
@@ -61,7 +61,7 @@ class Scene:
         return rng.choice(TIMES_S), outcome, number
 
     def _end(self, call: Call, number: int, outcome: Any) -> Any:
-        self.tell(f"{call!r}: invocation {number} comes to {_text(outcome)}")
+        self.record(f"{call!r}: invocation {number} comes to {_text(outcome)}")
         call.answers.append(outcome)
         if isinstance(outcome, Exception):
             raise outcome
@@ -88,7 +88,7 @@ class Scene:
                 if seconds or self.world.rng.random() < 0.5:
                     await asyncio.sleep(seconds)
             except asyncio.CancelledError:
-                self.tell(f"{call!r}: invocation {number} is cancelled")
+                self.record(f"{call!r}: invocation {number} is cancelled")
                 if self.cleanup_s:
                     await asyncio.sleep(self.cleanup_s)
                 raise
@@ -129,7 +129,7 @@ class Scene:
         call.error, call.value = error, value
         call.ended_s = self.world.now_s
         call.ends += 1
-        self.tell(f"{call!r} ends with {_text(value if error is None else error)}")
+        self.record(f"{call!r} ends with {_text(value if error is None else error)}")
         if call.is_async and call.running:
             self.world.faults.append(f"{call!r} has ended, and {call.running} of its attempts still run")
 
@@ -226,13 +226,13 @@ class Scene:
                 # A wait on this clock may take as much longer as it was set back.
                 self.world.stall_s += max(0.0, -by)
                 self.world.offset_s += by
-                self.tell(f"the clock is set by {by:g} s")
+                self.record(f"the clock is set by {by:g} s")
             if rng.random() < 0.3:
                 # It breaks, or recovers.
                 self.failing = rng.choice([0.0, 0.1, 0.9])
-                self.tell(f"{self.failing:.0%} fail from now on")
+                self.record(f"{self.failing:.0%} fail from now on")
             if store is not None and rng.random() < 0.4:
-                self.tell(f"the store {store.change()}")
+                self.record(f"the store {store.change()}")
         if store is not None:
             # With on_failure="closed" a queue without a limit waits for as long as the store is away.
             store.mood = "well"

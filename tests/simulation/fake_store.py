@@ -51,7 +51,7 @@ class FakeServer:
             self.world.sleep(timeout_s)
             raise redis.TimeoutError("no answer")
         elif self.mood == "down":
-            raise redis.ConnectionError("nobody is there")
+            raise redis.ConnectionError("connection refused")
 
     def run(self, sha: str, key: str, args: tuple[Any, ...]) -> Any:
         """The answer of a script, or its error."""
@@ -61,7 +61,7 @@ class FakeServer:
             raise redis.ReadOnlyError("a replica")
         name = self._names[sha]
         if self.mood == "spoiled" and name != "probe":
-            raise redis.ResponseError("WRONGTYPE this is no hash")
+            raise redis.ResponseError("WRONGTYPE not a hash")
         if name == "probe":
             return 1
         numbers = tuple(

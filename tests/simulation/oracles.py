@@ -31,7 +31,7 @@ class Verdict:
         self.world = scene.world
         self.callbacks = yard.callbacks
         self.faults: list[str] = self.world.faults
-        self.told = Counter((event.operation, type(event).__name__) for event in events)
+        self.counts = Counter((event.operation, type(event).__name__) for event in events)
 
     def judge(self) -> None:
         """Everything that can be judged once all calls have ended."""
@@ -40,7 +40,7 @@ class Verdict:
             self._counted(call)
             self._in_time(call)
         for stage in self.scene.stages:
-            self._told(stage)
+            self._check_events(stage)
         self._budgets()
         for limiter, toll in self.yard.limiters:
             if limiter.store is None:
@@ -57,7 +57,7 @@ class Verdict:
             self.faults.append(f"{call!r} ended {call.ends} times")
         elif call.error is None:
             if call.value not in call.answers and not (call.stage.fallback and call.value == FALLBACK):
-                self.faults.append(f"{call!r} returned {call.value!r}, which nobody gave it")
+                self.faults.append(f"{call!r} returned {call.value!r}, which no attempt returned")
         elif not self._documented(call, call.error):
             self.faults.append(f"{call!r} ended with {call.error!r}, which nothing explains")
 
@@ -105,23 +105,23 @@ class Verdict:
 
     # All calls together.
 
-    def _told(self, stage: Stage) -> None:
+    def _check_events(self, stage: Stage) -> None:
         """Retrying, Succeeded and GaveUp together count the attempts that ended by themselves."""
         if stage.attempts is None:
             return
-        told = sum(self.told[stage.name, kind] for kind in ("Retrying", "Succeeded", "GaveUp"))
+        reported = sum(self.counts[stage.name, kind] for kind in ("Retrying", "Succeeded", "GaveUp"))
         ended = stage.attempts.returned + stage.attempts.failed
         unjudged = 0 if stage.hook is None else stage.hook.raised
-        if not ended - unjudged <= told <= ended:
-            self.faults.append(f"{stage.name}: {told} events of {ended} attempts ({unjudged} unjudged)")
+        if not ended - unjudged <= reported <= ended:
+            self.faults.append(f"{stage.name}: {reported} events of {ended} attempts ({unjudged} unjudged)")
 
     def _budgets(self) -> None:
         for budget in self.yard.budgets:
             if not isinstance(budget, sp.Budget) or budget.store is not None:
                 continue
             users = [stage for stage in self.scene.stages if stage.budget is budget]
-            spent = sum(self.told[stage.name, kind] for stage in users for kind in ("Retrying", "Hedged"))
-            earned = sum(self.told[stage.name, "Succeeded"] for stage in users)
+            spent = sum(self.counts[stage.name, kind] for stage in users for kind in ("Retrying", "Hedged"))
+            earned = sum(self.counts[stage.name, "Succeeded"] for stage in users)
             most = math.floor(budget.ratio * earned + TINY) + budget.burst + 1
             if spent > most:
                 self.faults.append(f"{spent} retries and hedges after {earned} successes, {most:g} allowed")
@@ -141,7 +141,7 @@ class Verdict:
             self.faults.append(f"the adaptive limit still counts {self.yard.adaptive.in_use}")
         for limiter, _ in self.yard.limiters:
             if limiter.store is None and not self.scene.jumps and limiter.tokens() < -TINY:
-                self.faults.append(f"a limiter owes {-limiter.tokens():g}, and nobody waits for it")
+                self.faults.append(f"a limiter owes {-limiter.tokens():g}, and no call waits for it")
         for breaker, _ in self.yard.breakers:
             held = breaker._live.circuit._waiting
             if breaker.state == "half_open" and breaker.probe_timeout is None and held:

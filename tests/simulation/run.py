@@ -89,9 +89,9 @@ class _Play:
         randomness._own = self.rng.random
         bus.log_by_default(False)
         # Other subscribers in this process have locks that this world does not know.
-        others = [(told, told[:]) for told in (bus.watchers, bus.first_try_subscribers)]
-        for told, _ in others:
-            told.clear()
+        others = [(subscribers, subscribers[:]) for subscribers in (bus.watchers, bus.first_try_subscribers)]
+        for subscribers, _ in others:
+            subscribers.clear()
         stops: list[Any] = []
         try:
             self._set_up(stops)
@@ -104,8 +104,8 @@ class _Play:
             for stop in stops:
                 stop()
             world.end()
-            for told, kept in others:
-                told[:] = kept
+            for subscribers, kept in others:
+                subscribers[:] = kept
             bus.log_by_default(True)
             randomness._own = own
             platform.put(before)
@@ -131,7 +131,7 @@ class _Play:
         self.scene.decorate()
         self.verdict = Verdict(self.scene, self.yard, [])
         for stage in stages:
-            self.scene.tell(re.sub(" at 0x[0-9a-f]+", "", repr(stage.policy)))
+            self.scene.record(re.sub(" at 0x[0-9a-f]+", "", repr(stage.policy)))
         sys.unraisablehook = self._unraisable
         stops.append(sp.subscribe(self._note))
         stops.append(sp.subscribe(self.callbacks.watch))
@@ -142,9 +142,9 @@ class _Play:
 
     def _note(self, event: Any) -> None:
         self.events.append(event)
-        told = event.as_dict()
-        told.pop("latency", None)
-        self.scene.tell(str(told))
+        fields = event.as_dict()
+        fields.pop("latency", None)
+        self.scene.record(str(fields))
 
     def _unraisable(self, args: Any) -> None:
         self.callbacks.reported += 1

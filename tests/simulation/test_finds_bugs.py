@@ -119,7 +119,7 @@ def hedges_without_end(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(hedge.Race, "launch", launch)
 
 
-def event_not_told(patch: pytest.MonkeyPatch) -> None:
+def event_not_emitted(patch: pytest.MonkeyPatch) -> None:
     before = bus.publish
 
     def publish(kind: str, /, **fields: Any) -> None:
@@ -146,24 +146,28 @@ def lock_held_across_a_callback(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(sp.Breaker, "_emit_change", emit)
 
 
-DEFECTS: list[Callable[[pytest.MonkeyPatch], None]] = [
+#: Found only after dozens of seeds.
+RARE = (lock_held_across_a_callback, probe_never_given_back)
+COMMON: tuple[Callable[[pytest.MonkeyPatch], None], ...] = (
     attempt_left_behind,
-    event_not_told,
+    event_not_emitted,
     generous_limiter,
     hedges_without_end,
     leaked_place,
-    lock_held_across_a_callback,
     losers_not_awaited,
     lost_wakeup,
     one_attempt_too_many,
-    probe_never_given_back,
     retries_for_free,
     retry_past_the_deadline,
     too_many_probes,
-]
+)
 
 
-@pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.__name__)
+@pytest.mark.parametrize(
+    "defect",
+    [*COMMON, *(pytest.param(defect, marks=pytest.mark.long) for defect in RARE)],
+    ids=lambda defect: defect.__name__,
+)
 @pytest.mark.filterwarnings("ignore")
 def test_simulation_finds_the_defect(
     defect: Callable[[pytest.MonkeyPatch], None],

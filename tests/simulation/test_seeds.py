@@ -25,7 +25,7 @@ def test_oracles_hold_for_every_seed(chunk: int, measured: Callable[[str], None]
 
 
 @pytest.mark.proves("invariant 19")
-def test_same_seed_same_log(measured: Callable[[str], None]) -> None:
+def test_same_seed_gives_the_same_log(measured: Callable[[str], None]) -> None:
     """Byte for byte: in this process, and in another one with other addresses and hashes."""
     lines = 0
     for seed in range(1000, 1006):

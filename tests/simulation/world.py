@@ -130,14 +130,14 @@ class World(Machine):
             while self._timers and self._timers[0][2].waits != self._timers[0][1]:
                 heapq.heappop(self._timers)
             if not self._timers:
-                return self._give_up("nobody can go on, and nothing is to come")
+                return self._give_up("deadlock: no call can continue, and nothing is scheduled")
             self.now_s, self.looks = max(self.now_s, self._timers[0][0]), 0
             while self._timers and self._timers[0][0] <= self.now_s:
                 _, park, actor = heapq.heappop(self._timers)
                 if actor.waits == park:
                     self._rouse(actor)
             if self.now_s - self._progress_s > self.stall_s and not self._has_timed_waiter():
-                return self._give_up(f"nobody but background threads did anything for {self.stall_s:g} s")
+                return self._give_up(f"only background threads did anything for {self.stall_s:g} s")
         # In the order of their numbers: a thread that wakes several does so in no certain order.
         self._ready.sort(key=lambda actor: actor.number)
         actor = self._ready.pop(self.rng.randrange(len(self._ready)) if len(self._ready) > 1 else 0)

@@ -19,7 +19,7 @@ from typing import Any
 
 import grpc
 
-from stormproof import grpc as hfg
+from stormproof import grpc as spg
 
 UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
 EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -128,7 +128,7 @@ class Sync:
     """A channel of `grpc`; every method waits for the end and gives all that came."""
 
     name = "sync"
-    policies: Callable[..., list[Any]] = staticmethod(hfg.interceptors)
+    policies: Callable[..., list[Any]] = staticmethod(spg.interceptors)
 
     def __init__(self, target: str, policy: Any, channel_options: Any = (), **options: Any) -> None:
         self._channel = grpc.insecure_channel(target, options=channel_options)
@@ -181,7 +181,7 @@ class Aio:
         self._runner = asyncio.Runner()
 
         async def make() -> Any:
-            given = hfg.aio_interceptors(policy, **options)
+            given = spg.aio_interceptors(policy, **options)
             return grpc.aio.insecure_channel(target, options=channel_options, interceptors=given)
 
         self._channel = self._runner.run(make())

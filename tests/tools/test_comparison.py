@@ -35,11 +35,11 @@ def ran(body: str, limit_s: float = 30.0) -> Cell:
     return in_a_process([sys.executable, "-c", ONE.format(body=body)], limit_s)
 
 
-def test_probe_that_obeys_its_rule() -> None:
+def test_probe_that_obeys_its_rule_is_marked_good() -> None:
     assert ran("return 4") == Cell("4", AS_IT_SHOULD)
 
 
-def test_probe_that_does_not() -> None:
+def test_probe_that_breaks_its_rule_is_marked() -> None:
     assert ran("return 5") == Cell("5", NOT)
 
 
@@ -117,7 +117,7 @@ def test_every_library_of_the_table_is_probed_or_listed_as_lacking(name: str) ->
     assert not set(probe.ways) & set(probe.lacking)
 
 
-def test_cell_of_a_bar_does_not_end_the_column() -> None:
+def test_pipe_in_a_cell_does_not_end_the_column() -> None:
     assert text(Cell("a | b", NOT)) == "✗ a \\| b"
 
 
@@ -139,7 +139,7 @@ def test_page_on_disk_has_every_probe_library_and_rule() -> None:
 
 
 @pytest.mark.long
-def test_stormproof_is_as_it_should_be() -> None:
+def test_stormproof_breaks_no_rule_of_the_comparison() -> None:
     """Every probe on Stormproof's own columns, as `python -m verification.comparison` runs them."""
     ours = [key for key in keys() if key[1].startswith("stormproof")]
     cells = dict(run(ours))

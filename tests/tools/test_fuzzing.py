@@ -9,20 +9,21 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from tests.support.sizes import sized
 from verification.fuzzing.__main__ import main
 from verification.fuzzing.catalog import TARGETS
 from verification.fuzzing.inputs import encoded, reproduction, seeds, spelt, strategy, unspelt
 from verification.fuzzing.model import Broken, Target, TooSlow, repeated
 
-EXAMPLES = 100
 LONG = 5_000
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize("name", TARGETS)
 def test_parser_keeps_its_rule_for_any_input(name: str) -> None:
     target = TARGETS[name]
 
-    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=sized(100, 30), deadline=None, suppress_health_check=list(HealthCheck))
     @given(strategy(target))
     def feed(data: bytes) -> None:
         target.feed(data)
@@ -31,7 +32,7 @@ def test_parser_keeps_its_rule_for_any_input(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_seeds_keep_the_rule(name: str) -> None:
+def test_fuzz_target_accepts_each_of_its_seeds(name: str) -> None:
     for data in seeds(TARGETS[name]):
         TARGETS[name].feed(data)
 

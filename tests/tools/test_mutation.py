@@ -88,7 +88,7 @@ def test_mutants_leave_messages_assertions_and_module_code_alone() -> None:
         assert '"a longer message"' in mutant.after or '"a longer message"' not in mutant.before
 
 
-def test_every_change_is_one_change_of_the_source() -> None:
+def test_every_mutant_differs_from_the_source_in_one_place() -> None:
     mutants = made()
     assert len({mutant.key for mutant in mutants}) == len(mutants) > 15
     for mutant in mutants:

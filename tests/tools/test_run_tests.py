@@ -77,10 +77,20 @@ def test_pytest_that_broke_down_without_a_failed_test_is_a_failure(
 
 def test_skips_are_listed_by_reason_before_the_verdict(tool: Any, capsys: pytest.CaptureFixture[str]) -> None:
     skips = [{"kind": "skipped", "test": f"tests/t.py::{n}", "reason": "needs redis-server"} for n in "ab"]
-    part = part_with(tool, *skips, *[ended(skip["test"]) for skip in skips])
+    part = part_with(tool, *skips, *[ended(skip["test"]) for skip in skips], ended("tests/t.py::c"))
     assert tool.summary([part], [0], 1.0) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[lines.index("Skipped on this machine:") + 1] == "  2 x needs redis-server"
+    assert lines[-1] == "PASSED 1 tests in 0m01s", "what is skipped has not passed"
+
+
+def test_run_that_skips_everything_has_not_passed(
+    tool: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tool, "ROOT", tmp_path)
+    skip = {"kind": "skipped", "test": "tests/t.py::a", "reason": "needs redis-server"}
+    assert tool.summary([part_with(tool, skip, ended("tests/t.py::a"))], [0], 1.0) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "FAILED: pytest ended with [0] (see part-1.log)"
 
 
 def test_times_are_written_by_folder_and_file_longest_first(tool: Any, tmp_path: Path) -> None:

@@ -54,24 +54,23 @@ def test_leaves():
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="other platform: no /proc")
-@pytest.mark.parametrize(
-    ("source", "says"),
-    [
-        (SOCKET_GARBAGE, "unclosed <socket"),
-        (SOCKET_IN_USE, "left behind: ['socket:"),
-        (THREAD, "left behind: ['thread forgotten']"),
-        (CHILD, "left behind: ['child "),
-        (SUBSCRIBER, "left subscribers behind"),
-    ],
-    ids=["socket, garbage", "socket, in use", "thread", "child", "subscriber"],
-)
-def test_file_that_leaves_something_behind_fails(tmp_path: Path, source: str, says: str) -> None:
-    suite = SmallSuite(tmp_path, a=source, b=BYSTANDER)
+def test_file_that_leaves_something_behind_fails(tmp_path: Path) -> None:
+    sources = {
+        "garbage": (SOCKET_GARBAGE, "unclosed <socket"),
+        "socket": (SOCKET_IN_USE, "left behind: ['socket:"),
+        "thread": (THREAD, "left behind: ['thread forgotten']"),
+        "child": (CHILD, "left behind: ['child "),
+        "subscriber": (SUBSCRIBER, "left subscribers behind"),
+    }
+    files = {name: source for name, (source, _) in sources.items()}
+    bystanders = {f"{name}_bystander": BYSTANDER for name in sources}
+    suite = SmallSuite(tmp_path, **files, **bystanders)
     code, out = suite.run(STORMPROOF_TEST_SEED="0", STORMPROOF_TEST_PATIENCE="0.1")
     assert code != 0
-    assert "2 passed, 1 error" in out, out
-    assert "ERROR test_a.py::test_leaves" in out
-    assert says in out
+    assert "10 passed, 5 errors" in out, out
+    for name, (_, message) in sources.items():
+        assert f"ERROR test_{name}.py::test_leaves" in out
+        assert message in out
 
 
 STATE = """

@@ -55,8 +55,10 @@ def test_missing_module_of_ours_is_a_failure(tmp_path: Path) -> None:
 OTHER = {"marker": MARKED, "fixture": FIXTURE, "module": MODULE, "import": IMPORT, "late import": LATE_IMPORT}
 
 
-@pytest.mark.parametrize("text", OTHER.values(), ids=OTHER)
-def test_ci_fails_on_any_other_skip(tmp_path: Path, text: str) -> None:
-    code, out = SmallSuite(tmp_path, suite=SUITE, other=text).run(CI="true", PATH=str(tmp_path))
+@pytest.mark.parametrize(
+    "kind", ["marker", *(pytest.param(kind, marks=pytest.mark.long) for kind in OTHER if kind != "marker")]
+)
+def test_ci_fails_on_any_other_skip(tmp_path: Path, kind: str) -> None:
+    code, out = SmallSuite(tmp_path, suite=SUITE, other=OTHER[kind]).run(CI="true", PATH=str(tmp_path))
     assert code != 0, out
     assert "skipped, which CI=true does not allow" in out

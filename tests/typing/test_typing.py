@@ -78,12 +78,12 @@ def disagreement(path: Path, errors: dict[int, str]) -> list[str]:
     """Return the differences between the checker and the marks, as lines for a human."""
     lines = path.read_text(encoding="utf-8").splitlines()
     expected = {number for number, text in enumerate(lines, 1) if text.endswith("# expect-error")}
-    told = [f"{path.name}:{number}: {errors[number]}" for number in sorted(errors.keys() - expected)]
-    told += [
+    differences = [f"{path.name}:{number}: {errors[number]}" for number in sorted(errors.keys() - expected)]
+    differences += [
         f"{path.name}:{number}: accepted, but must be refused: {lines[number - 1].strip()}"
         for number in sorted(expected - errors.keys())
     ]
-    return told
+    return differences
 
 
 @pytest.fixture(scope="module", params=CHECKERS)

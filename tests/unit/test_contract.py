@@ -149,7 +149,7 @@ def find(path: str) -> Any:
 
 
 @pytest.mark.parametrize("path", [*SHAPES, *NAMES])
-def test_name_exists(path: str) -> None:
+def test_contract_name_exists(path: str) -> None:
     assert find(path) is not None
 
 
@@ -163,13 +163,13 @@ def test_options_exist_with_their_defaults(path: str) -> None:
 
 
 @pytest.mark.parametrize("kind", MEMBERS)
-def test_members_exist(kind: str) -> None:
+def test_contract_members_exist(kind: str) -> None:
     made, names = MEMBERS[kind]
     missing = [name for name in names.split() if not hasattr(made, name)]
     assert not missing
 
 
-def test_errors_stand_where_they_are_caught() -> None:
+def test_errors_have_their_documented_base_classes() -> None:
     assert issubclass(sp.DeadlineExceeded, TimeoutError) and issubclass(sp.AttemptTimeout, TimeoutError)
     for name in (*REFUSALS, "AttemptTimeout", "Cancelled"):
         assert issubclass(getattr(sp, name), sp.StormproofError)

@@ -50,7 +50,7 @@ def test_import_loads_the_package_and_its_version_only() -> None:
 @pytest.mark.parametrize(
     "room", sorted(path.name for path in PACKAGE.glob("_*/") if path.name != "__pycache__")
 )
-def test_importing_a_room_loads_nothing_of_it(room: str) -> None:
+def test_importing_a_room_loads_none_of_its_modules(room: str) -> None:
     """A room's ``__init__`` files hold at most a docstring: an import of one module pays for that one."""
     for init in (PACKAGE / room).rglob("__init__.py"):
         code = compile(init.read_text(encoding="utf-8"), str(init), "exec")

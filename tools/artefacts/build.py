@@ -77,7 +77,7 @@ def committed(target: Path, root: Path = ROOT) -> Path:
 
 
 def working(root: Path = ROOT) -> list[str]:
-    """Every file of the tree as it is now: what git knows or would add; without git, what is no rubbish."""
+    """Every file of the tree as it is now: what git knows or would add; without git, all but UNWANTED."""
     if (root / ".git").exists():
         listed = _output(["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"], root)
         return sorted(name for name in set(listed.split("\0")) if name and (root / name).is_file())
@@ -94,7 +94,7 @@ def gathered(names: Iterable[str], target: Path, root: Path = ROOT) -> Path:
 
 
 def copied(tree: Path, place: Place, work: Path) -> Path:
-    """A copy of ``tree`` as somebody at ``place`` would have it."""
+    """A copy of ``tree`` as it would be at ``place``."""
     target = work / place.folder / "tree"
     shutil.copytree(tree, target)
     for path in [target, *target.rglob("*")]:

@@ -1,4 +1,4 @@
-"""What a wheel and a source distribution hold: all that belongs in them, and nothing that does not."""
+"""Contents of a wheel and a source distribution: all that belongs in them, and nothing that does not."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SECRETS = {
     "a JSON web token": rb"\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,}",
 }
 #: A user's name that says nothing about anybody.
-NOBODY = {"root", "user", "admin", "runner", "ubuntu", "debian", "build", "builder", "nobody", "test"}
+COMMON_USERS = {"root", "user", "admin", "runner", "ubuntu", "debian", "build", "builder", "nobody", "test"}
 
 
 def members(artefact: Path) -> dict[str, bytes]:
@@ -59,7 +59,7 @@ def members(artefact: Path) -> dict[str, bytes]:
 
 
 def differences(one: Path, other: Path) -> list[str]:
-    """How two builds of the same differ; empty if they are the same, byte for byte."""
+    """Differences between two builds of the same; empty if they are the same, byte for byte."""
     if one.name == other.name and one.read_bytes() == other.read_bytes():
         return []
     left, right = members(one), members(other)
@@ -78,7 +78,7 @@ def unwanted(names: Iterable[str]) -> list[str]:
 
 
 def incomplete(wheel: Iterable[str], sdist: Iterable[str], tree: Iterable[str]) -> Iterator[str]:
-    """What differs between the artefacts and the files of ``tree``: too little or too much."""
+    """Differences between the artefacts and the files of ``tree``: too little or too much."""
     source = {name for name in tree if not LEFT_OUT.search(name)}
     yield from _both_ways("the sdist", set(sdist), source | {"PKG-INFO", PAGE})
     package = {name.removeprefix("src/") for name in source | {PAGE} if name.startswith("src/")}
@@ -94,10 +94,10 @@ def _both_ways(where: str, has: set[str], should: set[str]) -> Iterator[str]:
 
 
 def private(*folders: Path) -> dict[str, str]:
-    """Names of this machine that no artefact may tell: text -> what it is."""
+    """Names of this machine that no artefact may contain: text -> what it is."""
     found = {str(folder): "the path of a build" for folder in (ROOT, *folders)}
     found[socket.gethostname()] = "this machine's name"
-    if (user := getpass.getuser()) not in NOBODY:
+    if (user := getpass.getuser()) not in COMMON_USERS:
         found[user] = "this user's name"
     found.update(dict.fromkeys(_registries(), "a registry's host"))
     return {text: what for text, what in found.items() if len(text) > 3}
@@ -116,7 +116,7 @@ def _registries() -> set[str]:
 
 
 def leaks(held: Mapping[str, bytes], names: Mapping[str, str]) -> Iterator[str]:
-    """Every place where a file tells a secret, or one of the private ``names``."""
+    """Every place where a file contains a secret, or one of the private ``names``."""
     patterns = {what: re.compile(pattern) for what, pattern in SECRETS.items()}
     for text, what in names.items():
         patterns[f"{what}, {text!r}"] = re.compile(rb"(?<!\w)" + re.escape(text.encode()) + rb"(?!\w)")
@@ -124,11 +124,11 @@ def leaks(held: Mapping[str, bytes], names: Mapping[str, str]) -> Iterator[str]:
         for what, pattern in patterns.items():
             if match := pattern.search(data):
                 line = data.count(b"\n", 0, match.start()) + 1
-                yield f"{file}:{line} tells {what}"
+                yield f"{file}:{line} contains {what}"
 
 
 def bad_metadata(held: Mapping[str, bytes]) -> Iterator[str]:
-    """What is wrong with a wheel's metadata, going by pyproject.toml."""
+    """Differences between a wheel's metadata and pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     said = metadata(held)
     expected = {

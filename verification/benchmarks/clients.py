@@ -20,6 +20,12 @@ def _policy() -> sp.Policy:
     return sp.Policy(sp.Retry(attempts=_ATTEMPTS), name="bench")
 
 
+def _five() -> sp.Policy:
+    """The policy that the README recommends."""
+    parts = sp.Deadline(5), sp.Retry(attempts=_ATTEMPTS), sp.Breaker(), sp.Bulkhead(50), sp.Timeout(0.5)
+    return sp.Policy(*parts, name="bench")
+
+
 # httpx.
 
 
@@ -69,6 +75,15 @@ def httpx_stormproof() -> Talk:
     return _httpx(Transport(_policy(), httpx.HTTPTransport()))
 
 
+def httpx_five() -> Talk:
+    """stormproof.httpx.Transport(Policy(Deadline, Retry, Breaker, Bulkhead, Timeout)) around the same."""
+    import httpx
+
+    from stormproof.httpx import Transport
+
+    return _httpx(Transport(_five(), httpx.HTTPTransport()))
+
+
 def httpx_retries() -> Talk:
     """httpx_retries.RetryTransport around the same transport."""
     import httpx
@@ -91,6 +106,15 @@ def httpx_async_stormproof() -> Talk:
     from stormproof.httpx import AsyncTransport
 
     return _httpx_async(AsyncTransport(_policy(), httpx.AsyncHTTPTransport()))
+
+
+def httpx_async_five() -> Talk:
+    """The same with stormproof.httpx.AsyncTransport."""
+    import httpx
+
+    from stormproof.httpx import AsyncTransport
+
+    return _httpx_async(AsyncTransport(_five(), httpx.AsyncHTTPTransport()))
 
 
 def httpx_async_retries() -> Talk:

@@ -48,14 +48,14 @@ def failing(
     THEORY,
 )
 def ceiling() -> Found:
-    told, holds = [], True
+    lines, holds = [], True
     for rate in (0.3, 0.9, 1.0):
         result = failing(rate, sp.Budget(ratio=0.1, burst=20))
         bound = 1.1 + 20 / result.calls
         holds = holds and result.amplification <= bound
-        told.append(f"{rate:.0%} errors: {result.amplification:.4f} of at most {bound:.4f}")
+        lines.append(f"{rate:.0%} errors: {result.amplification:.4f} of at most {bound:.4f}")
     return found(
-        "`lab.simulate` with `Budget(ratio=0.1, burst=20)`, 200 calls/s for 30 s", "; ".join(told), holds
+        "`lab.simulate` with `Budget(ratio=0.1, burst=20)`, 200 calls/s for 30 s", "; ".join(lines), holds
     )
 
 
@@ -111,14 +111,14 @@ def finagle() -> Found:
     SPEC,
 )
 def floor() -> Found:
-    told = {n: failing(1.0, sp.WindowBudget(), clients=n, attempts=3).amplification for n in (1, 10, 100)}
+    loads = {n: failing(1.0, sp.WindowBudget(), clients=n, attempts=3).amplification for n in (1, 10, 100)}
     return found(
         "`lab.simulate`, 200 calls/s in all, everything refused, three attempts, `WindowBudget()` in each "
         "process",
         ", ".join(
-            f"{n} process{'es' if n > 1 else ''}: {value:.2f} attempts per call" for n, value in told.items()
+            f"{n} process{'es' if n > 1 else ''}: {value:.2f} attempts per call" for n, value in loads.items()
         ),
-        told[1] < 1.4 and told[100] > 2.9,
+        loads[1] < 1.4 and loads[100] > 2.9,
     )
 
 

@@ -231,7 +231,7 @@ def within() -> Found:
 )
 def few() -> Found:
     rows = [occ(kind, 8) for kind in ("exponential", "full")]
-    told = {
+    results = {
         "one row": [(row.calls_per_client, row.completion_time) for row in rows],
         "a server with a queue": [_eight(jitter, None) for jitter in ("none", "full")],
         "a server with two places to wait": [_eight(jitter, 2) for jitter in ("none", "full")],
@@ -239,7 +239,7 @@ def few() -> Found:
     # What can be left out costs at most a tenth more, in calls and in time.
     optional = [
         all(without <= 1.1 * jittered for without, jittered in zip(plain, full, strict=True))
-        for plain, full in told.values()
+        for plain, full in results.values()
     ]
     return found(
         "`lab.occ(backoff, clients=8)`; and `lab.simulate` of eight callers that meet an outage of 0.5 s of "
@@ -247,7 +247,7 @@ def few() -> Found:
         "time until the last is done, without and with full jitter",
         "; ".join(
             f"{shared}: {plain[0]:.1f} in {plain[1]:.2f} s and {full[0]:.1f} in {full[1]:.2f} s"
-            for shared, (plain, full) in told.items()
+            for shared, (plain, full) in results.items()
         ),
         all(optional),
         "Where they can wait in a queue nothing is lost without jitter. Where one is served at the others' "

@@ -138,18 +138,18 @@ def million() -> Found:
     THEORY,
 )
 def bernoulli() -> Found:
-    told, off = [], 0.0
+    lines, off = [], 0.0
     for failing in (0.1, 0.5, 0.9):
         place = lab.Scenario(clients=10, arrival_rps=400, capacity_rps=1e5, error_rate=failing, duration=60)
         result = simulate(retrying(attempts=4, backoff=sp.Constant(0.001)), place)
         success = 1 - failing**4
         got = result.metrics["availability"], result.amplification
         off = max(off, abs(got[0] / success - 1), abs(got[1] * (1 - failing) / success - 1))
-        told.append(
+        lines.append(
             f"f = {failing}: {got[0]:.4f} and {got[1]:.3f}, by formula {success:.4f} and "
             f"{success / (1 - failing):.3f}"
         )
-    return found("`lab.simulate` with `error_rate=f`, 24,000 calls each", "; ".join(told), off < 0.02)
+    return found("`lab.simulate` with `error_rate=f`, 24,000 calls each", "; ".join(lines), off < 0.02)
 
 
 @topic.claim(

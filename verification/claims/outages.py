@@ -22,10 +22,10 @@ topic = Topic("Outages as stories")
     slow=True,
 )
 def failover() -> Found:
-    told = scenarios["failover"].scaled(0.05).run(engine="exact").summary
+    summary = scenarios["failover"].scaled(0.05).run(engine="exact").summary
     sent = scenarios["failover"].scenario.arrival_rps
     usual = sent * 0.05
-    spread = {kind: round(told[kind]["peak_rps_after"] / usual, 1) for kind in told}
+    spread = {kind: round(summary[kind]["peak_rps_after"] / usual, 1) for kind in summary}
     naive = retrying(attempts=6, backoff=sp.Exponential(0.1, jitter="none"))
     at_once = simulate(naive, crowd(5000, 1.9, resolution=0.01))
     moments = [round(t - 1 + 0.6, 2) for t, v in received(at_once) if v]
@@ -154,14 +154,14 @@ def in_flight() -> Found:
 def players() -> Found:
     scale = 0.0004
     story = scenarios["video-players"].scaled(scale)
-    told = story.run(engine="exact").summary
-    one = told["once, jittered, one in 30 s"]
+    summary = story.run(engine="exact").summary
+    one = summary["once, jittered, one in 30 s"]
     retried = (one["amplification"] - 1) * story.scenario.expected_calls / scale
     usual = scenarios["video-players"].scenario.arrival_rps
     return found(
         f'`scenarios["video-players"].scaled({scale}).run()`: a segment every 4 s for each of 10,000 players',
         f"scaled back: {thousands(retried)} players meet the hiccup, and retry once; the origin's peak is "
-        f"{told['three times at once']['peak_rps'] / scale / usual:.1f} times the usual load with three "
+        f"{summary['three times at once']['peak_rps'] / scale / usual:.1f} times the usual load with three "
         "attempts at "
         f"once, {one['peak_rps'] / scale / usual:.2f} times with one jittered retry",
         retried > 20e6,
@@ -208,12 +208,12 @@ def per_key() -> Found:
     LESSON,
 )
 def hinted() -> Found:
-    told = {}
+    results = {}
     for hint in (None, 5):
         place = crowd(1000, 4.0, outage=lab.Outage(1, 4.0, "fail", retry_after=hint))
-        told[hint] = simulate(retrying(attempts=4), place)
-    attempts = {hint: result.amplification for hint, result in told.items()}
-    served = {hint: result.metrics["availability"] for hint, result in told.items()}
+        results[hint] = simulate(retrying(attempts=4), place)
+    attempts = {hint: result.amplification for hint, result in results.items()}
+    served = {hint: result.metrics["availability"] for hint, result in results.items()}
     return found(
         "`lab.simulate`: 1,000 callers at the beginning of a 4 s outage, four attempts, with and without a "
         "hint of 5 s",

@@ -129,14 +129,14 @@ def threshold() -> Found:
     HOTOS,
 )
 def drain() -> Found:
-    told, off = [], 0.0
+    lines, off = [], 0.0
     for load in (60, 100, 130, 140):
         k = 2
         wanted = (k * load * OUTAGE - (k - 1) * load * TIMEOUT - CAPACITY * TIMEOUT) / (CAPACITY - k * load)
         got = collapse(load, 40 + 1.2 * wanted).recovery_time
         off = max(off, abs((got if got is not None else 1e9) - wanted))
-        told.append(f"{load}/s: {'never' if got is None else f'{got:.1f} s'}, by formula {wanted:.1f} s")
-    return found("`lab.simulate` with even arrivals: recovery time", "; ".join(told), off <= 2)
+        lines.append(f"{load}/s: {'never' if got is None else f'{got:.1f} s'}, by formula {wanted:.1f} s")
+    return found("`lab.simulate` with even arrivals: recovery time", "; ".join(lines), off <= 2)
 
 
 BUDGETS: dict[str, Any] = {
@@ -187,16 +187,16 @@ def _tenth(waits: str, budgeted: bool = False) -> lab.Result:
     CHAPTER,
 )
 def exponential() -> Found:
-    told = {kind: _tenth(kind) for kind in WAITS}
-    told["with a budget"] = _tenth("exponential, full jitter", budgeted=True)
+    results = {kind: _tenth(kind) for kind in WAITS}
+    results["with a budget"] = _tenth("exponential, full jitter", budgeted=True)
     return found(
         "the example at a tenth (28/s on 30/s), four attempts; load at the end, 180 s after the outage",
         "; ".join(
             f"{kind}: {statistics.fmean(value or 0.0 for value in result.series['received'][-100:]):.0f}/s, "
             f"{'never' if result.recovery_time is None else f'recovered after {result.recovery_time:.0f} s'}"
-            for kind, result in told.items()
+            for kind, result in results.items()
         ),
-        told["exponential"].recovered and not told["linear"].recovered,
+        results["exponential"].recovered and not results["linear"].recovered,
         "New calls keep coming, each with its own first waits. A longer wait moves retries, it does not "
         "remove any: "
         "every call still makes its four attempts. Only fewer retries let the queue drain.",
@@ -267,17 +267,17 @@ def blip() -> Found:
 )
 def thirty() -> Found:
     six = retrying(attempts=6, backoff=sp.Exponential())
-    told = {}
+    times = {}
     for load in (10, 15, 20, 40):
         result = collapse(load, 280, six, capacity_rps=100, outage=lab.Outage(10, 30))
-        told[load] = result.recovery_time
+        times[load] = result.recovery_time
     return found(
         "`lab.simulate`: a backend that hangs for 30 s, timeout 1 s, six attempts with full jitter, loads in "
         "% of "
         "the capacity; followed for 240 s",
-        ", ".join(f"{load} %: {'never' if t is None else f'{t:.0f} s'}" for load, t in told.items()),
-        all(t is None or t > 60 for t in told.values()),
+        ", ".join(f"{load} %: {'never' if t is None else f'{t:.0f} s'}" for load, t in times.items()),
+        all(t is None or t > 60 for t in times.values()),
         "Above a sixth of the capacity, where six times the load does not fit into it, it had not ended when "
         "we stopped looking; just below it takes minutes, and the lower the load the sooner it is over.",
-        partly=any(t is None or t > 60 for t in told.values()),
+        partly=any(t is None or t > 60 for t in times.values()),
     )

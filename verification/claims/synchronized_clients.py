@@ -93,8 +93,8 @@ def more_callers() -> Found:
 @cache
 def _herd() -> dict[str, dict[str, Any]]:
     """The figures of the herd for each kind of jitter."""
-    told = scenarios["herd"].run(engine="exact").summary
-    return {kind: told[f"{kind} jitter"] for kind in ("no", "equal", "full")}
+    summary = scenarios["herd"].run(engine="exact").summary
+    return {kind: summary[f"{kind} jitter"] for kind in ("no", "equal", "full")}
 
 
 @topic.claim(
@@ -107,7 +107,7 @@ def _herd() -> dict[str, dict[str, Any]]:
     LESSON,
 )
 def herd() -> Found:
-    peaks = {kind: told["peak_rps_after"] for kind, told in _herd().items()}
+    peaks = {kind: summary["peak_rps_after"] for kind, summary in _herd().items()}
     return found(
         '`scenarios["herd"].run()`: 1,000 callers within a millisecond, in a 200 ms outage; peaks over 50 ms',
         f"none {thousands(peaks['no'])}/s, equal {thousands(peaks['equal'])}/s, full "
@@ -122,7 +122,7 @@ def herd() -> Found:
     GUIDE,
 )
 def same_number() -> Found:
-    tries = {kind: told["amplification"] for kind, told in _herd().items()}
+    tries = {kind: summary["amplification"] for kind, summary in _herd().items()}
     return found(
         '`scenarios["herd"].run()`: attempts per call',
         ", ".join(f"{'none' if kind == 'no' else kind} {value:.2f}" for kind, value in tries.items()),

@@ -184,13 +184,13 @@ def total_wait() -> Found:
     "Where the cap is reached", "From attempt log2(cap / base) on the wait stays at the cap.", FORMULAS
 )
 def plateau() -> Found:
-    told, holds = [], True
+    lines, holds = [], True
     for base, cap in ((0.1, 5.0), (0.5, 60.0), (1.0, 32.0)):
         backoff = sp.Exponential(base, cap=cap, jitter="none")
         first = next(n for n in range(100) if backoff.ceiling(n) == cap)
         holds = holds and first == math.ceil(math.log2(cap / base))
-        told.append(f"{base:g} s up to {cap:g} s: n = {first} (log2 is {math.log2(cap / base):.2f})")
-    return found("`Exponential(base, cap=cap, jitter='none').ceiling(n)`", "; ".join(told), holds)
+        lines.append(f"{base:g} s up to {cap:g} s: n = {first} (log2 is {math.log2(cap / base):.2f})")
+    return found("`Exponential(base, cap=cap, jitter='none').ceiling(n)`", "; ".join(lines), holds)
 
 
 @topic.claim(

@@ -7,9 +7,12 @@ policy, without a budget: an empty one would hide faults.
 from __future__ import annotations
 
 import os
+import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 import stormproof as sp
 
@@ -131,6 +134,15 @@ MOUNTS = {
     "aiohttp": mount_aiohttp,
     "urllib3": mount_urllib3,
 }
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_cmdline_main() -> Any:
+    """End the process with the tests: threads that they leave behind would keep it."""
+    status = yield
+    sys.stdout.flush()
+    os._exit(status)
+
 
 _given = os.environ.get("STORMPROOF_MOUNT", "")
 if _given:

@@ -122,7 +122,6 @@ def _outcomes(python: str, tests: Path, files: tuple[str, ...], mount: str) -> d
     try:
         said, _ = running.communicate(timeout=_SUITE_S)
     except subprocess.TimeoutExpired:
-        # A test may leave a thread behind that keeps the process; the report is whole by then.
         running.kill()
         said, _ = running.communicate()
     if not report.is_file():

@@ -59,6 +59,8 @@ _ALL = (
                 "::test_forwarding_proxy_request_timeout[http-http-False]",
                 "::test_forwarding_proxy_request_timeout[https-http-False]",
                 "::test_forwarding_proxy_request_timeout[https-https-True]",
+                "::test_tunneling_proxy_request_timeout[http-https]",
+                "::test_tunneling_proxy_request_timeout[https-https]",
                 "::test_proxy_conn_fail_from_dns[http-http]",
                 "::test_proxy_conn_fail_from_dns[http-https]",
                 "::test_proxy_conn_fail_from_dns[https-http]",

@@ -113,8 +113,8 @@ def _guided(target: Target, options: argparse.Namespace) -> int:
     if done.returncode == 0 and done.stdout.startswith(FED):
         return int(done.stdout.removeprefix(FED))
     noise = ("INFO:", "WARNING:")
-    told = [line for line in done.stderr.splitlines(keepends=True) if not line.startswith(noise)]
-    sys.stdout.write(done.stdout or "".join(told[-40:]))
+    lines = [line for line in done.stderr.splitlines(keepends=True) if not line.startswith(noise)]
+    sys.stdout.write(done.stdout or "".join(lines[-40:]))
     if "--input" not in done.stdout:
         # A hang or too much memory: libFuzzer itself ended it, and left the input behind.
         for kept in folder.glob("broken-*"):

@@ -181,8 +181,8 @@ def report(modules: list[str], whole: bool) -> int:
     mutants = {module: mutants_of(module, (SRC / module).read_text(encoding="utf-8")) for module in modules}
     outcome = Outcome(mutants, _load(), reasons(ROOT / "verification" / "mutation" / "survivors.toml"))
     for module, tally in outcome.tallies.items():
-        told = f"{tally.killed} of {tally.all} killed, {tally.equivalent} equivalent"
-        print(f"{module}: {told}, {tally.score:.1f} %")
+        counts = f"{tally.killed} of {tally.all} killed, {tally.equivalent} equivalent"
+        print(f"{module}: {counts}, {tally.score:.1f} %")
     print(f"together: {outcome.total.score:.1f} %")
     faults = outcome.faults()
     for fault in faults:

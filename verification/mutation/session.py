@@ -208,8 +208,8 @@ class Session:
             self._cache.with_name(f"{versions[name]}.py").write_text(source, encoding="utf-8")
         result = {}
         for nodeid, (seconds, passed) in took.items():
-            told = self.test_digests[nodeid.partition("::")[0]]
-            result[nodeid] = (seconds, passed, lines.get(nodeid, {}), told, versions)
+            test_digest = self.test_digests[nodeid.partition("::")[0]]
+            result[nodeid] = (seconds, passed, lines.get(nodeid, {}), test_digest, versions)
         out.write_text(json.dumps(result), encoding="utf-8")
 
     # Mutants.

@@ -44,9 +44,9 @@ def _ends(outcome: Outcome) -> Iterator[Bar]:
     yield Bar("every call ended as the docs say", f"{failed} of {calls:,} did not", failed == 0 and calls > 0)
     for who in ("tasks", "threads"):
         late = client["late"][who]
-        worst, lag, _ = late[0] if late else (0.0, 0.0, "")
-        met = worst <= _SLACK_S + TURNS * lag
-        seen = f"at worst {worst:.3f} s late, where the machine itself was {lag:.3f} s late"
+        worst, lag, name = late[0] if late else (0.0, 0.0, "none")
+        met = worst <= _SLACK_S + TURNS[who] * lag
+        seen = f"at worst {worst:.3f} s late ({name}), where the machine itself was {lag:.3f} s late"
         yield Bar(f"{who}: no call past its deadline", seen, met)
 
 

@@ -12,6 +12,7 @@ import httpx
 
 import stormproof as sp
 
+from .policies import CONNECTIONS
 from .scheduler_lag import Lag
 from .treatments import body_of
 
@@ -27,9 +28,10 @@ REFUSALS = (
 #: So many undocumented ends are kept whole; the others are counted.
 _KEPT = 10
 _LATEST = 5
-#: A call may be later by so many of the worst turns that the event loop (or the interpreter, for threads)
-#: took around that moment: it takes a few to unwind.
-TURNS = 3
+#: A call may be later by this many of the worst turns that the event loop (or the interpreter, for threads)
+#: took around that moment. A task takes about ten to unwind; and one more for each expired connection of its
+#: pool, which httpcore closes one by one, shielded, when it looks for a free one.
+TURNS = {"tasks": 10 + CONNECTIONS, "threads": 3}
 
 
 class Undocumented(Exception):
@@ -110,5 +112,5 @@ class Ledger:
         with self._lock:
             late = self.late[who]
             late.append((by_s, lag.worst(by_s + 1), name))
-            late.sort(key=lambda each: TURNS * each[1] - each[0])
+            late.sort(key=lambda each: TURNS[who] * each[1] - each[0])
             del late[_LATEST:]

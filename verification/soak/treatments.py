@@ -64,8 +64,15 @@ class Mind:
         if (time.monotonic() - self._began) % self._every_s > self._well_s:
             return "outage"
         if not self._deck:
-            self._deck = [name for name, share in MIX.items() for _ in range(int(2 * share))]
-            self._deck += ["well"] * (200 - len(self._deck))
-            self._dice.shuffle(self._deck)
+            self._deck = self._shuffled()
         name = self._deck.pop()
         return f"slow {self._dice.uniform(0.1, 1.5):.3f}" if name == "slow" else name
+
+    def _shuffled(self) -> list[str]:
+        """Return two hundred treatments; the last fifty, drawn first, have one of each, for short runs."""
+        begin = [*MIX, *["well"] * (50 - len(MIX))]
+        rest = [name for name, share in MIX.items() for _ in range(int(2 * share) - 1)]
+        rest += ["well"] * (150 - len(rest))
+        self._dice.shuffle(begin)
+        self._dice.shuffle(rest)
+        return rest + begin

@@ -76,7 +76,10 @@ export class Live {
     if (this.aborting || this.finished !== null) return;
     this.finished = story.id;
     this.asked = story.request;
-    if (text === null) this.outcome.show(story.data);
+    if (text === null) {
+      this.outcome.show(story.data);
+      this.outcome.play();
+    }
     this.state.textContent = "a story";
   }
 
@@ -210,9 +213,10 @@ export class Live {
       case "done":
         this.finished = message.id;
         this.bar.value = 1;
-        this.state.textContent = "done";
         this.outcome.show(message.data);
-        this.painted();
+        // A short run is over before a frame has been painted.
+        this.note(this.began);
+        this.state.textContent = "done";
         break;
       case "cancelled":
         this.state.textContent = "cancelled";
@@ -223,13 +227,16 @@ export class Live {
     }
   }
 
-  /** Note how long the first curves of this run took to appear, for measurements of the page. */
   private painted(): void {
     if (this.drawn) return;
     this.drawn = true;
-    requestAnimationFrame(() =>
-      setTimeout(() => (this.outcome.element.dataset["firstPaint"] = (performance.now() - this.began).toFixed(0))),
-    );
+    const { began } = this;
+    requestAnimationFrame(() => setTimeout(() => this.note(began)));
+  }
+
+  /** Note how long the first curves of the run begun at `began` took to appear, for measurements of the page. */
+  private note(began: number): void {
+    if (began === this.began) this.outcome.element.dataset["firstPaint"] ??= (performance.now() - began).toFixed(0);
   }
 
   private fail(error: unknown): void {

@@ -66,6 +66,11 @@ export class Outcome {
     this.explain(result);
   }
 
+  /** Let the picture of the run move. */
+  play(): void {
+    this.replay.invite();
+  }
+
   private save(kind: "csv" | "json"): void {
     if (!this.result) return;
     const name = `stormproof-${this.result.runs.map((run) => run.name.replace(/[^\w-]+/g, "-")).join("-vs-")}-${this.result.seed}`;

@@ -9,7 +9,7 @@ import { amount, seconds } from "./format.ts";
 import { type Scene, sceneAt } from "./scene.ts";
 import { colour, onThemeChange } from "./theme.ts";
 
-const LANE = 96;
+const LANE = 108;
 const PLAY_S = 15;
 const MOST_LANES = 6;
 const DOT = 3;
@@ -65,6 +65,11 @@ export class Replay {
     this.draw(0);
   }
 
+  /** Play the run from its beginning, unless the reader has asked for less motion. */
+  invite(): void {
+    if (!this.element.hidden && !matchMedia("(prefers-reduced-motion: reduce)").matches) this.play();
+  }
+
   hide(): void {
     this.pause();
     this.element.hidden = true;
@@ -95,7 +100,10 @@ export class Replay {
       this.place = Math.min(last, Math.floor(this.from + share * last));
       this.draw(now / 1000);
       this.moved(this.place);
-      if (this.place >= last) return this.pause();
+      if (this.place >= last) {
+        this.pause();
+        return this.moved(null);
+      }
       this.frame = requestAnimationFrame(step);
     };
     this.frame = requestAnimationFrame(step);
@@ -183,10 +191,16 @@ function lane(pen: CanvasRenderingContext2D, { scene, title, tone, top, width, l
   pen.strokeStyle = scene.working ? colour("ink") : colour("outage-text");
   pen.lineWidth = 1.5;
   pen.strokeRect(backend, middle - 20, 30, 42);
+  // What stands where, for a reader who sees such a picture for the first time.
+  const small = "10.5px system-ui, sans-serif";
+  for (const [word, x] of [["callers", 12], ["waiting", backend - 52], ["server", backend - 1], ["answers", Math.min(backend + 38, width - 44)]] as const) {
+    text(pen, word, x, top + 97, muted, small, 60);
+  }
   if (!scene.working) text(pen, "✕", backend + 10, middle + 6, colour("outage-text"), "600 14px system-ui, sans-serif", 20);
   const busy = scene.working && (scene.waiting > 0 || scene.goodput > 0);
-  const useful = scene.late > 0 ? Math.min(1, scene.goodput / Math.max(scene.offered, 1)) : 1;
+  const useful = Math.min(1, scene.goodput / Math.max(1, Math.min(scene.offered, scene.received)));
   const answers = busy ? 7 : 0;
+  if (busy) dot(pen, backend + 15, middle + 1, useful < 0.5 ? muted : ink, useful >= 0.5);
   for (let i = 0; i < answers; i++) {
     const share = (clock * 0.8 + i / answers) % 1;
     const good = (i * 0.618) % 1 < useful;

@@ -320,6 +320,8 @@ export class Strip {
     const { ctx, bbox } = chart;
     const ratio = devicePixelRatio || 1;
     const bottom = this.isLast(lane) ? bbox.top + bbox.height : ctx.canvas.height;
+    let row = 0;
+    let taken = -Infinity;
     ctx.save();
     for (const band of this.picture.bands) {
       const from = Math.max(bbox.left, chart.valToPos(band.at, "x", true));
@@ -328,7 +330,10 @@ export class Strip {
       if (from > bbox.left + bbox.width || end < bbox.left) continue;
       hatch(ctx, from, to, bottom, ratio, band.outage);
       const length = band.lasts > 0 ? ` ${seconds(band.lasts)}` : "";
-      if (lane === this.lanes[0]) caption(ctx, band.name + length, to + 5 * ratio, ratio);
+      if (lane !== this.lanes[0]) continue;
+      const left = to + 5 * ratio;
+      row = left < taken ? row + 1 : 0;
+      taken = caption(ctx, band.name + length, left, row, ratio);
     }
     ctx.restore();
   }
@@ -354,12 +359,14 @@ function hatch(ctx: CanvasRenderingContext2D, from: number, to: number, bottom: 
   ctx.restore();
 }
 
-function caption(ctx: CanvasRenderingContext2D, text: string, x: number, ratio: number): void {
+/** Write a band's name in a row of its own, counted from the top, and return where it ends. */
+function caption(ctx: CanvasRenderingContext2D, text: string, x: number, row: number, ratio: number): number {
   ctx.fillStyle = colour("outage-text");
   ctx.font = `600 ${11 * ratio}px system-ui, sans-serif`;
   ctx.textAlign = "left";
   ctx.textBaseline = "top";
-  ctx.fillText(text, x, 4 * ratio);
+  ctx.fillText(text, x, (4 + 13 * row) * ratio);
+  return x + ctx.measureText(text).width + 6 * ratio;
 }
 
 const top = (max: number | null, atLeast: number): number => Math.max(atLeast, (max ?? 0) * 1.08);

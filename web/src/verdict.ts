@@ -1,6 +1,6 @@
 /** Outcome of a run, in words and in figures. */
 
-import { letterOf, marked, type Metrics, type Result, type Run } from "./data.ts";
+import { bands, letterOf, marked, type Metrics, type Result, type Run, type Scenario } from "./data.ts";
 import { fill, h } from "./dom.ts";
 import { amount, count, percent, seconds, times } from "./format.ts";
 
@@ -54,12 +54,31 @@ const STAMPS: Record<string, string> = { survived: "✓ survived", "recovered la
 /** State of the service after a run; results of older versions only say if it recovered. */
 export const stateOf = (metrics: Metrics): string => metrics.state ?? (metrics.recovered ? "survived" : "collapsed");
 
+/** What happens in a scenario, for a reader who has not seen it: the load, the faults, how long callers wait. */
+export function situation(scenario: Scenario): string {
+  const { arrival_rps, capacity_rps, timeout } = scenario;
+  const load = typeof arrival_rps === "number" && arrival_rps > 0 ? `${amount(arrival_rps)} calls a second` : "Calls";
+  const faults = bands(scenario).map(({ name, lasts, outage }) => {
+    const what = !outage ? name : name === "hang" ? "it hangs" : name === "fail" ? "it answers with errors" : `outage (${name})`;
+    return lasts > 0 ? `${what} for ${seconds(lasts)}` : what;
+  });
+  const told = [...new Set(faults)].join(", then ");
+  return [
+    `${load} on a backend that serves ${amount(capacity_rps)}.`,
+    told && `${told.charAt(0).toUpperCase()}${told.slice(1)}.`,
+    typeof timeout === "number" && `Callers wait ${seconds(timeout)} for an answer.`,
+  ]
+    .filter(Boolean)
+    .join(" ");
+}
+
 /** The headline, then one card per run: a stamp, the verdict, and the sentence that explains the curve. */
 export function showVerdict(place: Element, result: Result): void {
   const several = result.runs.length > 1;
   fill(
     place,
     result.headline ? h("p.headline", { id: "headline" }, result.headline) : null,
+    h("p.situation", { id: "situation" }, situation(result.scenario)),
     h("div.cards", {}, ...result.runs.map((run, i) => card(run, i, several))),
     result.verdict ? h("p.compared", {}, result.verdict) : null,
   );
@@ -67,6 +86,7 @@ export function showVerdict(place: Element, result: Result): void {
 
 function card(run: Run, i: number, several: boolean): HTMLElement {
   const state = stateOf(run.metrics);
+  const [answer, more] = sentences(run.verdict);
   return h(
     "article.verdict",
     { ...marked(i), "data-state": state },
@@ -77,17 +97,17 @@ function card(run: Run, i: number, several: boolean): HTMLElement {
       h("span.name", {}, run.name),
       h("span.stamp", {}, STAMPS[state] ?? state),
     ),
-    ...sentences(run.verdict),
+    h("p.words", {}, answer),
     run.explanation ? h("p.because", {}, run.explanation) : null,
+    more ? h("p.more", {}, more) : null,
     ...(run.notes ?? []).map((note) => h("p.note", {}, note)),
   );
 }
 
 /** The first sentence is the answer; the others say more. */
-function sentences(verdict: string): HTMLElement[] {
+function sentences(verdict: string): [string, string] {
   const end = /[.!?](?=\s+\p{Lu})/u.exec(verdict);
-  if (!end) return [h("p.words", {}, verdict)];
-  return [h("p.words", {}, verdict.slice(0, end.index + 1)), h("p.more", {}, verdict.slice(end.index + 1).trim())];
+  return end ? [verdict.slice(0, end.index + 1), verdict.slice(end.index + 1).trim()] : [verdict, ""];
 }
 
 /** The figures of all runs, one row each; the best one is marked in words as well. */

@@ -16,7 +16,7 @@ from .foreign_objects import is_a, leaves, request_of
 from .lookup import says_all
 from .server_hints import header
 from .settings import ClassifierSettings
-from .verdict import Verdict
+from .verdict import Verdict, refuse_awaitable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _MAX_PLANS = 1024
 _set = object.__setattr__
 
 
-#: How the reason of a verdict on a request ends that is not sent again only for its method.
+#: End of the reason of a verdict on a request that only its method forbids to send again.
 UNREPEATABLE = "without an idempotency key may have been processed"
 
 
@@ -47,8 +47,6 @@ class Classifier:
     are names, or ``"wide"``.
     """
 
-    __slots__ = ("__weakref__", "_plans", "rules", "final", "followers", "known", "settings")
-
     def __init__(self, settings: ClassifierSettings | None = None) -> None:
         if settings is not None and not isinstance(settings, ClassifierSettings):
             raise TypeError(f"Classifier: settings must be ClassifierSettings or None, got {settings!r}")
@@ -57,9 +55,9 @@ class Classifier:
         self._plans: dict[type, tuple[Rule, ...]] = {}
         #: Verdicts for exceptions that only their type distinguishes.
         self.known: dict[type, Verdict] = {}
-        #: Our own refusals that are not retried, whatever is attached.
+        #: Stormproof's refusals that are not retried, whatever is attached to them.
         self.final: set[type] = set()
-        #: What keeps verdicts that follow from these, in a ``known`` of its own.
+        #: Objects with verdicts that follow from these, in a ``known`` of their own.
         self.followers: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def __call__(self, outcome: object) -> Verdict:
@@ -101,7 +99,8 @@ class Classifier:
 
         ``kind`` is a class, or ``"module.QualName"`` of one that need not be imported (its full
         module or the top-level one). ``rule`` is a bool, a `Verdict`, or a callable given the
-        outcome that answers with one, or with ``None`` to leave it to the next rule. The most
+        outcome that answers with one, or with ``None`` to leave it to the next rule; any other answer
+        counts by its truth. The most
         specific class comes first; a virtual subclass (``ABC.register``) does not count.
         """
         key = _rule_key(kind)
@@ -159,8 +158,8 @@ class Classifier:
         plans = self._plans
         plan = plans.get(kind)
         if plan is None:
-            found = [self.rules.get(key) for base in kind.__mro__ for key in _names(base)]
-            plan = tuple(rule for rule in found if rule is not None)
+            registered = [self.rules.get(key) for base in kind.__mro__ for key in _names(base)]
+            plan = tuple(rule for rule in registered if rule is not None)
             if len(plans) >= _MAX_PLANS:
                 plans.clear()
             plans[kind] = plan
@@ -241,10 +240,10 @@ def _ranges(numbers: list[int]) -> list[int | str]:
     """Return ``numbers``, sorted, with each run of three or more as one text."""
     ends = [n for n in numbers if n + 1 not in numbers]
     starts = [n for n in numbers if n - 1 not in numbers]
-    found: list[int | str] = []
+    ranges: list[int | str] = []
     for first, last in zip(starts, ends, strict=True):
-        found += [f"{first}-{last}"] if last - first > 1 else range(first, last + 1)
-    return found
+        ranges += [f"{first}-{last}"] if last - first > 1 else range(first, last + 1)
+    return ranges
 
 
 def _rebuild(settings: ClassifierSettings, rules: dict[type | str, Any]) -> Classifier:
@@ -282,10 +281,9 @@ def _spelt(key: type | str) -> str:
 def _as_verdict(answer: object) -> Verdict:
     if isinstance(answer, Verdict):
         return answer
-    if not isinstance(answer, bool):
-        raise TypeError(f"Classifier: a rule must answer with a bool, a Verdict or None, got {answer!r}")
+    refuse_awaitable("Classifier: a rule must answer at once with a truth value, a Verdict or None", answer)
     return Verdict.RETRY if answer else Verdict.FATAL
 
 
-#: The shipped classifier: what experience says is worth retrying, and nothing else.
+#: The shipped classifier: it retries what experience has shown to be worth it, and nothing else.
 transient = Classifier()

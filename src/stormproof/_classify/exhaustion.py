@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .._primitives.errors import Permanent, RetryAfter, StormproofError
 from .._primitives.options import Options
+from .._runtime import strands
 from .foreign_objects import MAX_DEPTH, get, is_a, leaves
 
 TYPE_CHECKING = False
@@ -32,12 +33,10 @@ class Stopped(Options):
 class Mark:
     """Says that ``layer`` has retried this error to exhaustion, in ``attempts`` calls, and why it stopped.
 
-    ``owner`` is the identity by which a layer knows its own mark; ``around`` the layers that the mark speaks
-    to, ``None`` for all. Neither travels in a pickle. ``stopped`` is a `Stopped`, or what to make one of when
-    it is asked for.
+    ``owner`` is the identity by which a layer knows its own mark; ``origin`` says where and when it was made,
+    and so to which calls it speaks; ``None``: to all. Neither travels in a pickle. ``stopped`` is a
+    `Stopped`, or what to make one of when it is asked for.
     """
-
-    __slots__ = ("_stopped", "around", "attempts", "layer", "owner", "reason")
 
     def __init__(
         self,
@@ -46,9 +45,9 @@ class Mark:
         attempts: int,
         reason: str = "",
         stopped: Any = None,
-        around: Any = None,
+        origin: Any = None,
     ) -> None:
-        self.around = around
+        self.origin = origin
         self.layer = layer
         self.owner = owner
         self.attempts = attempts
@@ -61,12 +60,23 @@ class Mark:
         given = self._stopped
         return Stopped(*given) if type(given) is tuple else given
 
-    def speaks_to(self, layer: object, began: int | None = None) -> bool:
-        """Return False if an earlier call stored the error, which is new to the call of ``layer`` at hand.
+    def speaks_to(self, owner: object, began: float | None) -> bool:
+        """Return False for a mark of ``owner``'s own, or of an earlier call, whose error was stored.
 
-        ``began`` is the moment at which the attempt of a block began.
+        ``began`` is the moment at which the attempt of the layer that asks began; ``None``: not known.
         """
-        return self.around is None or not self.around.lacks(layer, began, lambda e: exhausted_by(e) is self)
+        origin = self.origin
+        if origin is None:
+            return self.owner != owner
+        is_here = strands.is_here(origin)
+        if is_here and began is not None:
+            if origin[0] <= began:
+                return False
+            # The layer is at work around the one that made the mark, even if it is the same one.
+            self.owner = self
+        if self.owner == owner:
+            return False
+        return is_here or strands.reaches(origin, lambda error: exhausted_by(error) is self)
 
     def __repr__(self) -> str:
         return f"Mark({self.layer!r}, attempts={self.attempts})"
@@ -79,7 +89,7 @@ def mark(outcome: Any, mark: object) -> None:
     """Put ``mark`` on an exception or a response; one that refuses attributes is left as it is."""
     try:
         if issubclass(type(outcome), BaseException):
-            setattr(outcome, _MARK, mark)
+            outcome.__stormproof_mark__ = mark
         elif is_a(get(outcome, "extensions"), dict):
             outcome.extensions["stormproof"] = mark
         else:
@@ -89,18 +99,18 @@ def mark(outcome: Any, mark: object) -> None:
 
 
 #: The attributes that are read from an exception which its type does not make a special one.
-TELLING = frozenset(
+READ_ATTRIBUTES = frozenset(
     {"response", "status", "status_code", "headers", "request", "request_info", "_method"}
     | {"_original_response", _MARK}
 )
-#: What a class may define to answer for any of them.
-_ANSWERING = TELLING | {"__getattr__", "__getattribute__", "__class__", "__cause__"}
+#: Attributes that a class may define for all of its instances.
+_ANSWERING = READ_ATTRIBUTES | {"__getattr__", "__getattribute__", "__class__", "__cause__"}
 _MAX_TYPES = 1024
 
 #: Return True if an exception with these attributes has none that is read.
-is_silent = TELLING.isdisjoint
+is_silent = READ_ATTRIBUTES.isdisjoint
 
-#: Exception types met so far, and whether their instances have nothing to read but what is attached to them.
+#: Exception types seen so far: True if their instances have nothing to read but attached attributes.
 bare_types: dict[type, bool] = {}
 
 
@@ -115,7 +125,7 @@ def is_bare(error: BaseException) -> bool:
         if len(bare_types) >= _MAX_TYPES:
             bare_types.clear()
         bare = bare_types[kind] = _is_bare_type(kind)
-    return bare and error.__cause__ is None and (not error.__dict__ or is_silent(error.__dict__))
+    return bare and error.__cause__ is None and (not (attached := error.__dict__) or is_silent(attached))
 
 
 def _is_bare_type(kind: type) -> bool:
@@ -127,7 +137,13 @@ def _is_bare_type(kind: type) -> bool:
 
 
 def is_permanent(error: object) -> bool:
-    """Return whether ``error``, or one of its explicit causes, is marked as permanent."""
+    """Return True if ``error``, a leaf of it, or an explicit cause of either is marked as permanent."""
+    if is_a(error, BaseExceptionGroup) and any(map(_is_permanent_chain, leaves(error))):
+        return True
+    return _is_permanent_chain(error)
+
+
+def _is_permanent_chain(error: object) -> bool:
     for _ in range(MAX_DEPTH + 1):
         if is_a(error, Permanent):
             return True
@@ -156,9 +172,9 @@ def _mark_in_chain(error: Any) -> Mark | None:
                 return None
             continue
         own = get(error, _MARK)
-        found = own if is_a(own, Mark) else response_mark(error)
-        if found is not None:
-            return found
+        mark = own if is_a(own, Mark) else response_mark(error)
+        if mark is not None:
+            return mark
         error = get(error, "__cause__")
         if error is None:
             return None
@@ -180,7 +196,7 @@ def response_mark(outcome: object) -> Mark | None:
     if response is None:
         return None
     extensions = get(response, "extensions")
-    found = extensions.get("stormproof") if is_a(extensions, dict) else None
-    if not is_a(found, Mark):
-        found = get(response, "stormproof_mark")
-    return found if is_a(found, Mark) else None
+    mark = extensions.get("stormproof") if is_a(extensions, dict) else None
+    if not is_a(mark, Mark):
+        mark = get(response, "stormproof_mark")
+    return mark if is_a(mark, Mark) else None

@@ -27,20 +27,20 @@ _LEAF_DEPTH = MAX_DEPTH - 4
 _MAX_ADDRESSES = 100
 
 
-def fault_of(found: object, settings: ClassifierSettings, depth: int = 0) -> KnownFault | None:
-    """Return what ``found``, an exception or a response, says went wrong; ``None`` if it is unknown.
+def fault_of(error: object, settings: ClassifierSettings, depth: int = 0) -> KnownFault | None:
+    """Return the fault that ``error``, an exception or a response, stands for; ``None`` if it is unknown.
 
     ``depth`` counts the steps from the error that the caller caught.
     """
     if depth > MAX_DEPTH:
         return None
-    row = row_for(type(found))
+    row = row_for(type(error))
     if row is None:
-        return under(found, (), settings, depth) if depth else _carried(found, settings)
+        return under(error, (), settings, depth) if depth else _carried(error, settings)
     if isinstance(row, KnownFault):
-        return resolve(row, found, settings, depth)
+        return resolve(row, error, settings, depth)
     reader: Reader = globals()[row]
-    return reader(found, settings, depth)
+    return reader(error, settings, depth)
 
 
 def _carried(error: object, settings: ClassifierSettings) -> KnownFault | None:
@@ -61,7 +61,7 @@ def _carried(error: object, settings: ClassifierSettings) -> KnownFault | None:
 
 
 def resolve(fault: KnownFault, error: object, settings: ClassifierSettings, depth: int) -> KnownFault:
-    """``fault``, or what lies beneath ``error`` where the fault says to look."""
+    """Return ``fault``, or the fault of an error inside ``error`` if ``fault`` says to look there."""
     deeper = None if fault.look is None else under(error, fault.look, settings, depth)
     if deeper is None:
         return fault
@@ -81,9 +81,9 @@ def under(
     for name in (*look, "__cause__", "__context__"):
         if name == "__context__" and get(error, "__suppress_context__"):
             return None
-        held = _exception_in(get(error, name))
-        if held is not None:
-            return fault_of(held, settings, depth + 1)
+        inner = _exception_in(get(error, name))
+        if inner is not None:
+            return fault_of(inner, settings, depth + 1)
     return None
 
 
@@ -113,14 +113,14 @@ def http_response(source: object, settings: ClassifierSettings, depth: int) -> K
 
 
 def _judged(status: int, headers: object, settings: ClassifierSettings) -> KnownFault:
-    """Judge a status by the table, and by what the headers say."""
+    """Judge a status by the table and by the headers."""
     if status < 400 and status not in settings.statuses:
         return FINAL
-    found = read(headers)
-    advice = should_retry(found)
+    hints = read(headers)
+    advice = should_retry(hints)
     retry = (status in settings.statuses if advice is None else advice) and status not in settings.never
     # A refusal keeps the hint: an `on` that names the error retries it all the same.
-    after = wait_from(found)
+    after = wait_from(hints)
     if advice is False:
         return KnownFault(
             False, "pushback", f"HTTP {int(status)}, and the server says not to retry", after=after
@@ -162,7 +162,7 @@ def proxy(error: object, settings: ClassifierSettings, depth: int) -> KnownFault
 
 
 def http2(error: object, settings: ClassifierSettings, depth: int) -> KnownFault:
-    """httpx, httpcore: a protocol error carries what h2 said; it may prove that nothing was processed."""
+    """httpx, httpcore: a protocol error carries h2's event, which may prove that nothing was processed."""
     for carrier in (error, get(error, "__cause__")):
         args = get(carrier, "args")
         said = args[0] if is_a(args, tuple) and args else None
@@ -284,7 +284,7 @@ def websocket_closed(error: object, settings: ClassifierSettings, depth: int) ->
 
 
 def websocket_message(error: object, settings: ClassifierSettings, depth: int) -> KnownFault | None:
-    """The answer to the handshake was cut short (transient), or was no HTTP at all (not)."""
+    """The answer to the handshake was cut short (transient), or was not HTTP (not transient)."""
     cause = get(error, "__cause__")
     return LOST if is_a(cause, EOFError) else under(error, (), settings, depth)
 
@@ -347,7 +347,7 @@ def mysql(error: object, settings: ClassifierSettings, depth: int) -> KnownFault
         args = get(error, "args")
         number = whole(args[0]) if is_a(args, tuple) and args else None
     if number == 0 and type(error).__name__ == "InterfaceError":
-        # What PyMySQL and MySQLdb say on a connection that is closed already.
+        # PyMySQL and MySQLdb raise this on a connection that is closed already.
         return LOST
     if number not in settings.mysql_errors:
         return None

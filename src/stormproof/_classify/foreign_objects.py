@@ -37,7 +37,7 @@ def called(owner: object, name: str) -> Any:
 
 
 def text_of(error: object) -> str:
-    """The beginning of the message; empty if it cannot be had."""
+    """The beginning of the message; empty if it cannot be read."""
     try:
         return str(error)[:_MAX_TEXT]
     except Exception:
@@ -51,17 +51,17 @@ def whole(value: object) -> int | None:
 
 def leaves(group: Any, most: int = MAX_LEAVES) -> list[BaseException]:
     """The exceptions in a group and in the groups within it; none at all if they are more than ``most``."""
-    found: list[BaseException] = []
+    errors: list[BaseException] = []
     pending: list[BaseException] = [group]
     while pending:
-        if len(found) + len(pending) > most:
+        if len(errors) + len(pending) > most:
             return []
         error = pending.pop()
         if is_a(error, BaseExceptionGroup):
             pending.extend(error.exceptions)
         else:
-            found.append(error)
-    return found
+            errors.append(error)
+    return errors
 
 
 def request_of(outcome: object) -> tuple[str | None, Any]:
@@ -74,7 +74,7 @@ def request_of(outcome: object) -> tuple[str | None, Any]:
             method = _method(get(request, "method"))
             if method is not None:
                 return method, get(request, "headers")
-        # http.client and what stands on it (urllib, urllib3) keep the method, not the request.
+        # http.client and the libraries on it (urllib, urllib3) keep the method, not the request.
         for holder in (owner, get(owner, "_original_response")):
             method = _method(get(holder, "_method"))
             if method is not None:

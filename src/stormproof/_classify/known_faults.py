@@ -58,7 +58,7 @@ LOST = KnownFault(True, "transient", "connection lost")
 NO_CONNECTION = KnownFault(True, "transient", "no connection", safe=True)
 NO_STREAM = KnownFault(True, "transient", "HTTP/2 stream refused", safe=True)
 TIMEOUT = KnownFault(True, "timeout", "timed out")
-IN_PROGRESS = KnownFault(True, "transient", "the same key is under way", safe=True)
+IN_PROGRESS = KnownFault(True, "transient", "the same key is in progress", safe=True)
 NO_STORE = KnownFault(True, "transient", "the store did not answer", safe=True)
 #: Of an SDK that makes its own calls safe to repeat, by keys or client tokens, and repeats them.
 SDK_LOST = KnownFault(True, "transient", "connection lost", safe=True)
@@ -71,9 +71,9 @@ DNS_FINAL = KnownFault(False, "fatal", "host name does not resolve")
 TLS = KnownFault(False, "fatal", "TLS failure")
 DENIED = KnownFault(False, "fatal", "credentials refused")
 FINAL = KnownFault(False, "fatal", "not a transient error")
-#: What a connection that was lost, or never made, is called.
+#: Reasons of faults of a connection that was lost, or never made.
 NETWORK_REASONS = frozenset({LOST.reason, NO_CONNECTION.reason, DNS_TEMPORARY.reason})
-#: For what a setting lists and no table here describes.
+#: For errors that a setting lists and no table here describes.
 LISTED = KnownFault(True, "transient", "listed as transient")
 RETRIED = KnownFault(False, "fatal", "already retried by the client library")
 
@@ -109,13 +109,8 @@ ERRNOS: dict[int, KnownFault] = {
 
 #: WebSocket close codes after which a new connection may do better.
 CLOSE_CODES: dict[int, KnownFault] = {
-    1001: LOST,
-    1005: LOST,
-    1006: LOST,
-    1011: LOST,
-    1012: LOST,
+    **dict.fromkeys((1001, 1005, 1006, 1011, 1012, 1014), LOST),
     1013: KnownFault(True, "throttle", "the peer asks to try again later"),
-    1014: LOST,
     1015: TLS,
 }
 
@@ -149,7 +144,7 @@ _AWS_THROTTLES = (
     "RequestLimitExceeded BandwidthLimitExceeded LimitExceededException SlowDown "
     "PriorRequestNotComplete EC2ThrottledException"
 )
-#: Error codes that decide whatever the HTTP status: throttling often comes as a 400.
+#: Error codes that decide, not the HTTP status: throttling is often a 400.
 AWS_CODES: dict[str, Kind] = {
     **_kinds(_AWS_THROTTLES, "throttle"),
     **_kinds("RequestTimeout RequestTimeoutException IDPCommunicationError", "transient"),
@@ -158,20 +153,12 @@ AWS_CODES: dict[str, Kind] = {
 # --- databases ------------------------------------------------------------------------------------
 
 SQLSTATES: dict[str, KnownFault] = {
-    "08000": LOST,
-    "08001": NO_CONNECTION,
-    "08003": LOST,
-    "08006": LOST,
-    "40001": CONFLICT,
-    "40P01": CONFLICT,
+    **dict.fromkeys(("08000", "08003", "08006", "57P01", "57P02", "57P05"), LOST),
+    **dict.fromkeys(("08001", "57P03"), NO_CONNECTION),
+    **dict.fromkeys(("40001", "40P01", "55P03"), CONFLICT),
     "53300": BUSY,
-    "55P03": CONFLICT,
-    "57P01": LOST,
-    "57P02": LOST,
-    "57P03": NO_CONNECTION,
-    "57P05": LOST,
 }
-#: psycopg2 leaves ``pgcode`` empty on errors that no server sent; the class still says what it is.
+#: psycopg2 leaves ``pgcode`` empty on errors that no server sent; then the class decides.
 SQLSTATE_OF_CLASS = {
     "SerializationFailure": "40001",
     "DeadlockDetected": "40P01",
@@ -210,7 +197,7 @@ MYSQL_ERRORS: dict[int, KnownFault] = {
 SQLITE_CODES = frozenset({5, 6})
 SQLITE_PHRASES = ("database is locked", "table is locked", "schema is locked")
 
-#: What libpq and the drivers on it say when the server is there but not ready: these come with "FATAL:".
+#: Messages of libpq and its drivers when the server is there but not ready; they begin with "FATAL:".
 POSTGRES_NOT_READY = (
     "the database system is starting up",
     "the database system is shutting down",

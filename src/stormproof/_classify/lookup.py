@@ -18,7 +18,7 @@ _rows: dict[type, Row | None] = {}
 
 
 def says_all(kind: type) -> bool:
-    """Return whether the row of ``kind`` is the answer for an exception of it that has no attributes."""
+    """Return True if the row of ``kind`` decides for every exception of it without attributes."""
     row = row_for(kind)
     return row is None or (isinstance(row, KnownFault) and row.look is None)
 

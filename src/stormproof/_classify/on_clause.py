@@ -1,47 +1,60 @@
-"""From what the user wrote in ``on=`` and ``on_result=`` to a verdict."""
+"""Verdicts from the user's ``on=`` and ``on_result=``."""
 
 from __future__ import annotations
 
 from .._primitives.errors import AttemptTimeout, Permanent, RetryAfter, StormproofError
 from .classifier import Classifier, transient
 from .exhaustion import is_bare
-from .foreign_objects import get
+from .foreign_objects import get, leaves
 from .server_hints import retry_after
 from .stops import refusal_in
-from .verdict import Verdict
+from .verdict import Verdict, refuse_awaitable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from typing import Any, TypeGuard
 
     On = type[Exception] | tuple[type[Exception], ...] | Callable[[Any], bool | Verdict]
 
 
 def judge(
-    on: On, owner: str = "Retry", *, names_refusals: bool = False
+    on: On, owner: str = "Retry", *, names_refusals: bool = False, field: str = "on"
 ) -> Callable[[BaseException], Verdict]:
-    """``on`` as a function from an exception to a verdict.
+    """``on`` as a function from an exception to a verdict; errors name the option ``field`` of ``owner``.
 
     Stormproof's own refusals are final unless ``on`` names their type, or a callable answers with
     an explicit `Verdict`. What a server says not to retry is final unless there is such a verdict.
     ``names_refusals`` is for those who count or answer failures instead of repeating calls: refusals
     are then judged like any other exception, and a server's word about retrying is not asked for.
     """
+    subject = f"{owner}: {field}"
     if isinstance(on, (type, tuple)):
-        return _judge_types(on if isinstance(on, tuple) else (on,), owner, names_refusals)
+        return _judge_types(on if isinstance(on, tuple) else (on,), subject, names_refusals)
     if not callable(on):
-        raise TypeError(f"{owner}: on must be an exception type, a tuple of them or a callable, got {on!r}")
+        rule = "an exception type, a tuple of them or a callable"
+        raise TypeError(f"{subject} must be {rule}, got {on!r}{_advice(on)}")
     if isinstance(on, Classifier):
         return on
     if hasattr(on, "strategies"):
-        raise TypeError(f"{owner}: on must say which errors, not how to retry them, got the policy {on!r}")
+        raise TypeError(f"{subject} must say which errors, not how to retry them, got the policy {on!r}")
     if not _takes_an_exception(on):
         raise TypeError(
-            f"{owner}: on must be a plain function of one argument, the exception, got {on!r}; "
+            f"{subject} must be a plain function of one argument, the exception, got {on!r}; "
             "a decorator needs its parentheses: @retry(on=...)"
         )
     return _judge_callable(on, owner, names_refusals)
+
+
+def _advice(on: object) -> str:
+    """Return what to write in place of ``on``, as an error says it; empty if that cannot be guessed."""
+    if isinstance(on, (list, set, frozenset)):
+        return "; write a tuple"
+    if isinstance(on, BaseException):
+        return f"; give its type, {type(on).__name__}"
+    if type(on) is int:
+        return "; did you mean attempts=?"
+    return "; did you mean on=transient?" if on is None or on == "transient" else ""
 
 
 #: Types whose verdict is kept, of one ``on``.
@@ -63,16 +76,16 @@ def _takes_an_exception(on: Any) -> bool:
 
 
 def _judge_types(
-    types: tuple[Any, ...], owner: str, names_refusals: bool
+    types: tuple[Any, ...], subject: str, names_refusals: bool
 ) -> Callable[[BaseException], Verdict]:
     if not types:
-        raise ValueError(f"{owner}: on must name at least one exception type, got ()")
+        raise ValueError(f"{subject} must name at least one exception type, got ()")
     for kind in types:
         if not isinstance(kind, type) or not issubclass(kind, BaseException):
-            raise TypeError(f"{owner}: on must hold exception types, got {kind!r}")
+            raise TypeError(f"{subject} must hold exception types, got {kind!r}")
         if kind is not BaseException and not issubclass(kind, (Exception, BaseExceptionGroup)):
             raise ValueError(
-                f"{owner}: on must not hold {kind.__qualname__}: what is not an Exception "
+                f"{subject} must not hold {kind.__qualname__}: what is not an Exception "
                 "(cancellation, exit, interrupt) is never retried"
             )
     return _TypeJudge(types, names_refusals)
@@ -80,10 +93,6 @@ def _judge_types(
 
 class _TypeJudge:
     """Judges by exception types: those of ``on`` are retried."""
-
-    __slots__ = tuple(
-        "__weakref__ _groups _named _names_refusals _refusals _settled _types final known".split()
-    )
 
     def __init__(self, types: tuple[Any, ...], names_refusals: bool) -> None:
         self._types = types
@@ -94,7 +103,7 @@ class _TypeJudge:
         # Types met before whose exceptions all mean the same; and those that do while nothing is attached.
         self._settled: dict[type, Verdict] = {}
         self.known: dict[type, Verdict] = {}
-        #: Our own refusals among them that are not retried, whatever is attached.
+        #: Stormproof's refusals among them that are not retried, whatever is attached to them.
         self.final: set[type] = set()
         transient.followers.add(self)
 
@@ -102,15 +111,15 @@ class _TypeJudge:
         kind, known, bare = type(error), self.known, is_bare(error)
         if bare and (verdict := known.get(kind)) is not None:
             return verdict
-        found = self._verdict(error)
+        judged = self._verdict(error)
         if bare:
             if (kind in self._settled or kind in transient.known) and len(known) < _MAX_TYPES:
-                known[kind] = found
-        elif self._refusals and not found.retry:
+                known[kind] = judged
+        elif self._refusals and not judged.retry:
             stands_for = refusal_in(error)
             if stands_for is not None and issubclass(stands_for, self._refusals):
                 return _retry(error, True)
-        return found
+        return judged
 
     def _verdict(self, error: BaseException) -> Verdict:
         settled = self._settled.get(type(error))
@@ -119,16 +128,14 @@ class _TypeJudge:
         if isinstance(error, BaseExceptionGroup) and not isinstance(error, (*self._groups, StormproofError)):
             return _all_leaves(error, self._verdict)
         if (is_refusal(error) and not isinstance(error, self._named)) or not isinstance(error, self._types):
-            found = Verdict.FATAL
+            verdict = Verdict.FATAL
             if is_refusal(error) and not self._refusals:
                 self.final.add(type(error))
-        elif _has_no_details(error):
-            found = Verdict.RETRY
         else:
             return _retry(error, self._names_refusals)
         if len(self._settled) < _MAX_TYPES:
-            self._settled[type(error)] = found
-        return found
+            self._settled[type(error)] = verdict
+        return verdict
 
 
 def named_refusals(on: object) -> tuple[type[StormproofError], ...]:
@@ -139,8 +146,6 @@ def named_refusals(on: object) -> tuple[type[StormproofError], ...]:
 
 class _NoneKnown:
     """In place of a judge whose answer may depend on more than the type."""
-
-    __slots__ = ("final", "known")
 
     def __init__(self) -> None:
         self.known: dict[type, Verdict] = {}
@@ -160,7 +165,7 @@ def _judge_callable(
         answer = on(error)
         if isinstance(answer, Verdict):
             return answer
-        _refuse_awaitable(owner, answer)
+        refuse_awaitable(f"{owner}: on must answer at once with a truth value or a Verdict", answer)
         if isinstance(error, BaseExceptionGroup):
             return _all_leaves(error, verdict)
         if answer and (names_refusals or not is_refusal(error)):
@@ -171,88 +176,77 @@ def _judge_callable(
 
 
 def judge_answer(answer: object, result: object) -> Verdict:
-    """Return what ``on_result``'s answer says of ``result``: true means "not good enough, try again"."""
+    """Return the verdict on ``result`` from ``on_result``'s answer: true means "not good enough"."""
     if isinstance(answer, Verdict):
         return answer
     if not answer:
         return Verdict.FATAL
-    seen = transient(result)
-    if seen.kind == "pushback":
-        return seen
+    verdict = transient(result)
+    if verdict.kind == "pushback":
+        return verdict
     # The rule says that it is not good enough; when to come back the response says itself.
-    after = seen.after if seen.after is not None else retry_after(get(result, "headers"))
+    after = verdict.after if verdict.after is not None else retry_after(get(result, "headers"))
     return Verdict.RETRY if after is None else Verdict(True, after)
 
 
-def _refuse_awaitable(owner: str, answer: object) -> None:
-    """Any answer counts by its truth, but one that is still to be awaited, which would always be true."""
-    if hasattr(answer, "__await__"):
-        if callable(close := getattr(answer, "close", None)):
-            close()
-        raise TypeError(f"{owner}: on must answer at once with a truth value or a Verdict, got {answer!r}")
-
-
 def _retry(error: BaseException, ignore_pushback: bool) -> Verdict:
-    """Return a verdict to retry, with the hint and the kind of the error itself.
+    """Return a verdict to retry, with the hint, the kind and the reason of the error itself.
 
     An error by which the server forbids retries is not retried, unless ``ignore_pushback``.
     """
-    seen = transient(error)
-    if seen.kind == "pushback" and not ignore_pushback:
-        return seen
-    after = seen.after
+    verdict = transient(error)
+    if verdict.kind == "pushback" and not ignore_pushback:
+        return verdict
+    after = verdict.after
     if after is None and isinstance(error, StormproofError):
         after = error.retry_after
-    kind = seen.kind if seen.kind in ("timeout", "throttle") else "transient"
+    if verdict.retry and after == verdict.after:
+        return verdict
+    kind = verdict.kind if verdict.kind in ("timeout", "throttle") else "transient"
     if after is None and kind == "transient":
         return Verdict.RETRY
-    return Verdict(True, after, kind)
-
-
-def _has_no_details(error: BaseException) -> bool:
-    """Return True if the type alone rules out a hint and a timeout."""
-    return type(error).__module__ == "builtins" and not isinstance(error, (TimeoutError, BaseExceptionGroup))
+    return Verdict(True, after, kind, verdict.reason if verdict.retry else "")
 
 
 def is_refusal(error: BaseException | None) -> TypeGuard[StormproofError]:
-    """Return True if ``error`` is one of our own refusals; an attempt cut off is a failure."""
+    """Return True if ``error`` is a refusal of Stormproof's; an attempt that was cut off is a failure."""
     return isinstance(error, StormproofError) and not isinstance(error, AttemptTimeout)
 
 
 def _all_leaves(group: BaseExceptionGroup[Any], verdict: Callable[[BaseException], Verdict]) -> Verdict:
-    """A group is worth retrying if every leaf is; it waits for the longest hint among them."""
+    """A group is worth retrying if every leaf is; it waits for the longest hint among them.
+
+    It is a timeout if every leaf is one.
+    """
     longest: float | None = None
-    for leaf in leaves(group):
-        asked, after = unwrap_marker(leaf)
-        seen = Verdict.RETRY if asked is None else verdict(asked)
-        if isinstance(leaf, Permanent) or not seen.retry:
+    kinds: set[str] = set()
+    reason = ""
+    errors = leaves(group)
+    if not errors:
+        # There are too many to look at.
+        return Verdict.FATAL
+    for leaf in errors:
+        cause, after = unwrap_marker(leaf)
+        own = Verdict.RETRY if cause is None else verdict(cause)
+        if isinstance(leaf, Permanent) or not own.retry:
             return Verdict.FATAL
-        for hint in (after, seen.after):
+        for hint in (after, own.after):
             if hint is not None:
                 longest = hint if longest is None else max(longest, hint)
-    return Verdict.RETRY if longest is None else Verdict(True, longest)
-
-
-def leaves(group: BaseExceptionGroup[Any]) -> Iterator[BaseException]:
-    """The exceptions of a group and of the groups in it."""
-    pending: list[BaseException] = [group]
-    while pending:
-        error = pending.pop()
-        if isinstance(error, BaseExceptionGroup):
-            pending.extend(error.exceptions)
-        else:
-            yield error
+        kinds.add(own.kind)
+        reason = reason or own.reason
+    return Verdict(True, longest, "timeout" if kinds == {"timeout"} else "transient", reason)
 
 
 def judge_marked(judge: Callable[[BaseException], Verdict], error: BaseException) -> Verdict:
     """Return ``judge``'s verdict on an error that may be one of the two marks."""
     if isinstance(error, Permanent):
         return Verdict.FATAL
-    cause, asked = unwrap_marker(error)
+    cause, after = unwrap_marker(error)
     verdict = Verdict.RETRY if cause is None else judge(cause)
-    if asked is None:
+    if after is None:
         return verdict
-    return Verdict(verdict.retry, max(asked, verdict.after or 0.0), verdict.kind, verdict.reason)
+    return Verdict(verdict.retry, max(after, verdict.after or 0.0), verdict.kind, verdict.reason)
 
 
 def unwrap_marker(error: BaseException) -> tuple[BaseException | None, float | None]:

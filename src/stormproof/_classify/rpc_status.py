@@ -34,17 +34,17 @@ def _delay(status: bytes) -> float | None:
     for number, detail in _fields(status):
         if number != 3 or not isinstance(detail, bytes):
             continue
-        found = dict(_fields(detail))
-        if found.get(1) == _TYPE and isinstance(found.get(2), bytes):
-            duration = dict(_fields(found[2])).get(1)  # type: ignore[arg-type]
+        fields = dict(_fields(detail))
+        if fields.get(1) == _TYPE and isinstance(fields.get(2), bytes):
+            duration = dict(_fields(fields[2])).get(1)  # type: ignore[arg-type]
             return None if not isinstance(duration, bytes) else _seconds(duration)
     return None
 
 
 def _seconds(duration: bytes) -> float | None:
     """``Duration``: ``seconds`` (1) and ``nanos`` (2); a negative one says nothing."""
-    found = dict(_fields(duration))
-    seconds, nanos = found.get(1, 0), found.get(2, 0)
+    fields = dict(_fields(duration))
+    seconds, nanos = fields.get(1, 0), fields.get(2, 0)
     if not isinstance(seconds, int) or not isinstance(nanos, int) or seconds >= 1 << 63 or nanos >= 1 << 31:
         return None
     wait_s = seconds + nanos / 1e9

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 #: Longer than this many seconds (31 years) is "never": it would only overflow a sleep.
 FAR_S = 1e9
 
-#: What `read` collects; everything else in the headers is skipped.
+#: Headers that `read` collects; it skips all others.
 _WANTED = frozenset(
     {
         *("retry-after", "retry-after-ms", "x-amz-retry-after", "x-should-retry", "date"),
@@ -42,8 +42,6 @@ _LONG_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday"
 
 class Pushback:
     """The type of `STOP`."""
-
-    __slots__ = ()
 
     def __repr__(self) -> str:
         return "STOP"
@@ -73,33 +71,33 @@ def read(headers: object) -> dict[str, list[str]]:
     return _collect(headers, _WANTED)
 
 
-def wait_from(found: dict[str, list[str]], wall_now: float | None = None) -> float | None:
+def wait_from(headers: dict[str, list[str]], wall_now: float | None = None) -> float | None:
     """`retry_after`, of headers that `read` has collected."""
     for name in ("retry-after-ms", "x-amz-retry-after"):
-        waits = [amount / 1000.0 for value in found.get(name, ()) for amount in _amounts(value)]
+        waits = [amount / 1000.0 for value in headers.get(name, ()) for amount in _amounts(value)]
         if waits:
             return _near(max(waits))
     waits = []
-    for value in found.get("retry-after", ()):
-        waits.extend(_delays(value, found, wall_now))
-    waits = waits or _until_reset(found, wall_now)
+    for value in headers.get("retry-after", ()):
+        waits.extend(_delays(value, headers, wall_now))
+    waits = waits or _until_reset(headers, wall_now)
     return _near(max(waits)) if waits else None
 
 
-def _until_reset(found: dict[str, list[str]], wall_now: float | None) -> list[float]:
+def _until_reset(headers: dict[str, list[str]], wall_now: float | None) -> list[float]:
     """Seconds until each quota that is used up is filled again.
 
     ``RateLimit: "name";r=0;t=30`` (draft-ietf-httpapi-ratelimit-headers), or ``X-RateLimit-Remaining: 0``
     with ``X-RateLimit-Reset`` in seconds, or since the epoch. A quota with something left says nothing.
     """
     waits = []
-    for item in ",".join(found.get("ratelimit", ()))[:_MAX_FIELD].split(","):
+    for item in ",".join(headers.get("ratelimit", ()))[:_MAX_FIELD].split(","):
         pairs = (part.strip(" \t").partition("=") for part in item.split(";"))
         given = {name: value for name, _, value in pairs}
         wait_s = _amount(given.get("t", ""))
         if wait_s is not None and _amount(given.get("r", "")) == 0.0:
             waits.append(wait_s)
-    remaining, resets = found.get("x-ratelimit-remaining", []), found.get("x-ratelimit-reset", [])
+    remaining, resets = headers.get("x-ratelimit-remaining", []), headers.get("x-ratelimit-reset", [])
     if waits or len(remaining) != 1 or len(resets) != 1 or _amount(remaining[0]) != 0.0:
         return waits
     reset = _amount(resets[0])
@@ -108,9 +106,9 @@ def _until_reset(found: dict[str, list[str]], wall_now: float | None) -> list[fl
     return [reset if reset < _EPOCH_FROM else max(0.0, reset - (_wall() if wall_now is None else wall_now))]
 
 
-def should_retry(found: dict[str, list[str]]) -> bool | None:
+def should_retry(headers: dict[str, list[str]]) -> bool | None:
     """``x-should-retry`` as the server's own word, ``None`` if it gave none. A "false" beats a "true"."""
-    joined = ",".join(found.get("x-should-retry", ()))
+    joined = ",".join(headers.get("x-should-retry", ()))
     words = [word.strip(" \t").lower() for word in joined.split(",")]
     if "false" in words:
         return False
@@ -138,18 +136,18 @@ def header(headers: object, names: frozenset[str]) -> bool:
 
 
 def _collect(headers: Any, names: frozenset[str], mapping: bool = True) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     lengths = _LENGTHS if names is _WANTED else {len(name) for name in names}
     try:
         for name, value in _pairs(headers) if mapping else headers:
             # The length alone excludes most headers.
             if len(name) in lengths and (key := _text(name).lower()) in names:
                 for item in value if isinstance(value, (list, tuple)) else (value,):
-                    found.setdefault(key, []).append(_text(item))
+                    values.setdefault(key, []).append(_text(item))
     except Exception:
         # Headers of a broken or foreign kind: keep what was read so far.
         pass
-    return found
+    return values
 
 
 def _pairs(headers: Any) -> Iterable[Any]:
@@ -196,7 +194,7 @@ def _amounts(value: str) -> Iterable[float]:
             yield amount
 
 
-def _delays(value: str, found: dict[str, list[str]], wall_now: float | None) -> Iterable[float]:
+def _delays(value: str, headers: dict[str, list[str]], wall_now: float | None) -> Iterable[float]:
     """Every wait in one ``Retry-After`` value, in which repeated headers may have been joined by commas."""
     parts = value.split(",")
     at = 0
@@ -205,7 +203,7 @@ def _delays(value: str, found: dict[str, list[str]], wall_now: float | None) -> 
         if amount is None:
             # Two of the three date forms contain a comma of their own.
             for width in (2, 1):
-                amount = _until(",".join(parts[at : at + width]), found, wall_now)
+                amount = _until(",".join(parts[at : at + width]), headers, wall_now)
                 if amount is not None:
                     at += width - 1
                     break
@@ -214,7 +212,7 @@ def _delays(value: str, found: dict[str, list[str]], wall_now: float | None) -> 
         at += 1
 
 
-def _until(text: str, found: dict[str, list[str]], wall_now: float | None) -> float | None:
+def _until(text: str, headers: dict[str, list[str]], wall_now: float | None) -> float | None:
     """Seconds from the response's ``Date``, else from now, to the date in ``text``; a past one is 0."""
     if _fields(text) is None:
         return None
@@ -222,7 +220,7 @@ def _until(text: str, found: dict[str, list[str]], wall_now: float | None) -> fl
     when = http_date(text, now)
     if when is None:
         return None
-    for sent in found.get("date", ()):
+    for sent in headers.get("date", ()):
         reference = http_date(sent, now)
         if reference is not None:
             return max(0.0, when - reference)

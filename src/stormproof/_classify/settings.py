@@ -3,18 +3,7 @@
 from __future__ import annotations
 
 from .._primitives.options import Options
-from .known_faults import (
-    ERRNOS,
-    GRPC_CODES,
-    GRPC_NAMES,
-    GRPC_WIDE,
-    KEY_HEADERS,
-    METHODS,
-    MYSQL_ERRORS,
-    NEVER,
-    SQLSTATES,
-    STATUSES,
-)
+from . import known_faults as known
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,14 +17,14 @@ class ClassifierSettings(Options):
     def __init__(
         self,
         *,
-        statuses: Iterable[int] = STATUSES,
-        never: Iterable[int] = NEVER,
-        methods: Iterable[str] = METHODS,
-        key_headers: Iterable[str] = KEY_HEADERS,
-        grpc_codes: Iterable[str] | str = GRPC_CODES,
-        errnos: Iterable[int] = frozenset(ERRNOS),
-        sqlstates: Iterable[str] = frozenset(SQLSTATES),
-        mysql_errors: Iterable[int] = frozenset(MYSQL_ERRORS),
+        statuses: Iterable[int] = known.STATUSES,
+        never: Iterable[int] = known.NEVER,
+        methods: Iterable[str] = known.METHODS,
+        key_headers: Iterable[str] = known.KEY_HEADERS,
+        grpc_codes: Iterable[str] | str = known.GRPC_CODES,
+        errnos: Iterable[int] = frozenset(known.ERRNOS),
+        sqlstates: Iterable[str] = frozenset(known.SQLSTATES),
+        mysql_errors: Iterable[int] = frozenset(known.MYSQL_ERRORS),
     ) -> None:
         self.statuses: frozenset[int] = _numbers("statuses", statuses, 100, 999)
         self.never: frozenset[int] = _numbers("never", never, 100, 999)
@@ -75,13 +64,13 @@ def _words(field: str, values: Iterable[str]) -> list[str]:
 def _grpc_codes(values: Iterable[Any] | str) -> frozenset[str]:
     """Names in any case, numbers, or members of ``grpc.StatusCode``; ``"wide"`` is the wider list."""
     if isinstance(values, str) and values == "wide":
-        return GRPC_WIDE
+        return known.GRPC_WIDE
     names = set()
     for value in _items("grpc_codes", values):
         name = getattr(value, "name", value)
-        if isinstance(name, int) and not isinstance(name, bool) and 0 <= name < len(GRPC_NAMES):
-            name = GRPC_NAMES[name]
-        if not isinstance(name, str) or name.upper() not in GRPC_NAMES[1:]:
+        if isinstance(name, int) and not isinstance(name, bool) and 0 <= name < len(known.GRPC_NAMES):
+            name = known.GRPC_NAMES[name]
+        if not isinstance(name, str) or name.upper() not in known.GRPC_NAMES[1:]:
             raise ValueError(f"Classifier: grpc_codes must hold names of gRPC error codes, got {value!r}")
         names.add(name.upper())
     return frozenset(names)

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from .._primitives.errors import (
-    BudgetExhausted,
-    BulkheadFull,
-    Cancelled,
-    CircuitOpen,
-    DeadlineExceeded,
-    RateLimited,
-    StormproofError,
-    Throttled,
-)
+from .._primitives import errors
+from .._primitives.errors import StormproofError
 from .exhaustion import Stopped, exhausted_by
 
 #: The refusal that a reason stands for; `within` is the user's time too.
 REFUSALS: dict[str, type[StormproofError]] = {
-    "budget": BudgetExhausted,
-    "cancelled": Cancelled,
-    "deadline": DeadlineExceeded,
-    "within": DeadlineExceeded,
-    "circuit": CircuitOpen,
-    "bulkhead": BulkheadFull,
-    "limit": RateLimited,
-    "throttle": Throttled,
+    "budget": errors.BudgetExhausted,
+    "cancelled": errors.Cancelled,
+    "deadline": errors.DeadlineExceeded,
+    "within": errors.DeadlineExceeded,
+    "circuit": errors.CircuitOpen,
+    "bulkhead": errors.BulkheadFull,
+    "limit": errors.RateLimited,
+    "throttle": errors.Throttled,
 }
 
 
@@ -34,8 +26,8 @@ def stopped(error: object) -> Stopped | None:
     """
     if isinstance(error, StormproofError):
         if error.stopped is not None:
-            found: Stopped = error.stopped
-            return found
+            stop: Stopped = error.stopped
+            return stop
         reason = reason_of(error)
         if reason is not None:
             return Stopped(reason, retry_after=error.retry_after)
@@ -44,7 +36,7 @@ def stopped(error: object) -> Stopped | None:
 
 
 def reason_of(refusal: BaseException) -> str | None:
-    """Return the reason that ``refusal`` stands for; ``None`` if it is none of ours."""
+    """Return the reason of ``refusal``; ``None`` if it is not a refusal of Stormproof's."""
     return next((reason for reason, kind in REFUSALS.items() if isinstance(refusal, kind)), None)
 
 

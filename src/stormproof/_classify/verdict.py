@@ -24,7 +24,7 @@ class Verdict(Options):
     """
 
     __slots__ = ("after", "kind", "reason", "retry")
-    #: One is made for every failure: its constructor stores what it has checked without `__setattr__`.
+    #: One is made for every failure, so the constructor stores validated values without `__setattr__`.
     _is_made = True
 
     retry: bool
@@ -60,3 +60,11 @@ class Verdict(Options):
 
 Verdict.RETRY = Verdict(True)
 Verdict.FATAL = Verdict(False)
+
+
+def refuse_awaitable(rule: str, answer: object) -> None:
+    """Refuse an answer that is still to be awaited: it would always be true. Others count by their truth."""
+    if hasattr(answer, "__await__"):
+        if callable(close := getattr(answer, "close", None)):
+            close()
+        raise TypeError(f"{rule}, got {answer!r}")

@@ -13,14 +13,12 @@ if TYPE_CHECKING:
     from .errors import Document, Spot
 
 
-#: What may stand at the top of a file beside the sections.
+#: Keys at the top of a file beside the sections.
 _TOP = ("policies", "store", "scenarios", "$schema")
 
 
 class Pipeline:
     """The strategies of one policy, outermost first, each with the name of its kind."""
-
-    __slots__ = ("kinds", "spot", "strategies")
 
     def __init__(self, spot: Spot) -> None:
         self.spot = spot
@@ -29,7 +27,7 @@ class Pipeline:
 
 
 class Builder:
-    """Builds what one document describes. ``shared`` holds its named budgets, limiters and the like.
+    """Builds the objects of one document. ``shared`` holds its named budgets, limiters and the like.
 
     ``store_entry`` is the store in use and the table it was built from: the same table means the same store.
     """
@@ -43,7 +41,7 @@ class Builder:
         self._policy: str | None = None
 
     def build(self) -> dict[str, Pipeline]:
-        """The rows of all policies, by name."""
+        """The pipelines of all policies, by name."""
         sections = dict(self.root.entries())
         for key in sections:
             if key not in SECTIONS and key not in _TOP and not key.startswith("x-"):
@@ -67,7 +65,7 @@ class Builder:
             raise spot.error("needs redis-py: install stormproof[redis]") from None
 
     def store(self, spot: Spot) -> Any:
-        """The file's store, for what ``spot`` says is in it."""
+        """Return the file's store, for the object at ``spot``."""
         if self.store_entry is None:
             raise spot.error("must not be true without a table [store]")
         return self.store_entry[1]
@@ -84,13 +82,13 @@ class Builder:
         if not name:
             raise spot.error("a policy must have a name")
         self._policy = name
-        row = Pipeline(spot)
+        pipeline = Pipeline(spot)
         for kind, inner in self._listed(spot):
             if kind not in STRATEGIES:
                 raise inner.error(unknown("strategy", kind, [*STRATEGIES, "strategies"]))
-            row.kinds.append(kind)
-            row.strategies.append(self.strategy(kind, inner))
-        return row
+            pipeline.kinds.append(kind)
+            pipeline.strategies.append(self.strategy(kind, inner))
+        return pipeline
 
     def _listed(self, spot: Spot) -> list[tuple[str, Spot]]:
         """The strategies of a policy in order: its keys, or the items of its list ``strategies``."""

@@ -28,7 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: What a test may give a constructor, and a file never can.
+#: Options that code may give a constructor, and a file cannot.
 AMBIENT = frozenset({"clock", "rng"})
 
 REQUIRED: object = type("Required", (), {"__repr__": lambda self: "<required>"})()
@@ -36,8 +36,6 @@ REQUIRED: object = type("Required", (), {"__repr__": lambda self: "<required>"})
 
 class Form:
     """One class that a file can describe: its options, and which of them a bare value stands for."""
-
-    __slots__ = ("_about", "_parameters", "code_only", "home", "options", "short")
 
     def __init__(
         self,
@@ -84,8 +82,6 @@ class Form:
 class Family:
     """Classes of which an option holds one, selected by ``kind``; ``default`` is meant without it."""
 
-    __slots__ = ("default", "forms")
-
     def __init__(self, default: str, forms: dict[str, Form]) -> None:
         self.default = default
         self.forms = forms
@@ -105,7 +101,7 @@ def _span(**more: Any) -> Seconds:
 
 _CAPPED: dict[str, Value] = {"base": _positive(), "cap": _positive(), "jitter": Jitter(), "min": _span()}
 _NAME = Word(none=True)
-#: What a fleet may share: whether it does, and under which name.
+#: Options of objects that a fleet can share: the store, and the name there.
 _FLEET: dict[str, Value] = {"store": Stored(), "name": _NAME}
 _OBSERVE: dict[str, Value] = {"observe": Flag()}
 
@@ -350,7 +346,7 @@ STORE = Form(
         "instances": Count(minimum=1),
     },
     # Written out, since the class itself needs redis-py, and the schema has to do without it.
-    about="Redis >= 6.2 or Valkey as the place of what a fleet shares.",
+    about="Redis >= 6.2 or Valkey as the shared state of a fleet.",
     defaults={
         "url": REQUIRED,
         "prefix": "sp",
@@ -361,7 +357,7 @@ STORE = Form(
     },
 )
 
-#: What policies may share by name: the section of the file, and the family or strategy it holds.
+#: Objects that policies share by name: the section of the file, and the family or strategy in it.
 SECTIONS = {"budgets": "budget", "limiters": "limiter", "breakers": "breaker", "bulkheads": "bulkhead"}
 
 #: The section in which an option's or a strategy's name is looked up.

@@ -1,4 +1,4 @@
-"""A policy file's data, cut off from whatever it would reach: modules to import, a store to connect to.
+"""A policy file's data without its effects: no module is imported, no store is connected to.
 
 Tools that only look at a file must not import the modules it names (they may not be installed here, and
 importing runs them), and have no business with the fleet's store. Code that takes a text from elsewhere must

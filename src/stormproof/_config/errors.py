@@ -49,8 +49,6 @@ class Text(str):
 class Document:
     """The data of one source, the line of every key in it, and which values the environment gave."""
 
-    __slots__ = ("data", "file", "lines", "variables")
-
     def __init__(self, data: Any, file: str | None = None, lines: dict[Path, int] | None = None) -> None:
         self.data = data
         self.file = file

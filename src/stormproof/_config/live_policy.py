@@ -11,26 +11,23 @@ from .._runtime.locks import guard
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
     from typing import Any
 
     from .._strategies.protocol import AnyBudget, Env
 
 
 class ReloadablePolicy(Policy):
-    """A policy of a registry: what it decorates follows the registry's reloads.
+    """A policy of a registry: functions that it decorates follow the registry's reloads.
 
     ``with_`` and pickling give a plain `Policy` as of now, which does not follow any more.
     """
-
-    __slots__ = ("_users", "current")
 
     current: Policy
     _users: _Users
 
     def __init__(self, policy: Policy) -> None:
-        self._set(name=policy.name, clock=policy.clock, rng=policy.rng, draw=policy.draw)
-        self._set(current=policy, _users=_Users())
+        self.__dict__.update(name=policy.name, clock=policy.clock, rng=policy.rng, draw=policy.draw)
+        self.__dict__.update(current=policy, _users=_Users())
 
     @property
     def strategies(self) -> tuple[Any, ...]:  # type: ignore[override]
@@ -47,7 +44,7 @@ class ReloadablePolicy(Policy):
 
     def follow(self, policy: Policy) -> None:
         """Use ``policy`` from now on."""
-        self._set(current=policy)
+        self.__dict__["current"] = policy
 
     def check_compiles(self, policy: Policy) -> None:
         """Raise if ``policy`` cannot be compiled for one of the functions decorated so far."""
@@ -62,8 +59,6 @@ class ReloadablePolicy(Policy):
 
 class _Slot:
     """One function under a `ReloadablePolicy`: ``compiled`` is (policy, call compiled for it)."""
-
-    __slots__ = ("__weakref__", "_env", "_fn", "_is_async", "_policy", "compiled")
 
     def __init__(self, policy: ReloadablePolicy, fn: Callable[..., Any], env: Env, is_async: bool) -> None:
         self._policy = policy
@@ -88,13 +83,9 @@ class _Slot:
 class _Users:
     """The functions under one policy, as long as they live."""
 
-    __slots__ = ("__weakref__", "_lock", "_slots")
-
-    _lock: AbstractContextManager[object]
-
     def __init__(self) -> None:
         self._slots: weakref.WeakSet[_Slot] = weakref.WeakSet()
-        guard(self)
+        self._lock = guard(self)
 
     def add(self, slot: _Slot) -> None:
         with self._lock:

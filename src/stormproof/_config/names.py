@@ -83,7 +83,7 @@ class On(Value):
         super().__init__()
         self.empty = empty
 
-    def _read(self, spot: Spot, builder: Builder) -> Any:
+    def parse(self, spot: Spot, builder: Builder) -> Any:
         value = spot.value
         if isinstance(value, Text) and "," in value:
             return self._several([(part.strip(), spot) for part in value.split(",")], spot)
@@ -112,7 +112,7 @@ class On(Value):
             judge.register(kind, True)
         return judge
 
-    def _write(self, value: object, writer: Writer) -> Any:
+    def render(self, value: object, writer: Writer) -> Any:
         from .._classify.classifier import Classifier, transient
 
         if value is transient:
@@ -127,7 +127,7 @@ class On(Value):
                 return ["transient", *(name_of(kind, writer) for kind in rules)]
         return writer.refuse("a callable")
 
-    def _schema(self) -> dict[str, Any]:
+    def own_schema(self) -> dict[str, Any]:
         name = {"$ref": "#/$defs/exception"}
         return {"anyOf": [name, {"type": "array", "items": name, **({} if self.empty else {"minItems": 1})}]}
 
@@ -135,13 +135,13 @@ class On(Value):
 class ExceptionName(Value):
     """The name of an exception class, which is raised without arguments."""
 
-    def _read(self, spot: Spot, builder: Builder) -> Any:
+    def parse(self, spot: Spot, builder: Builder) -> Any:
         if not isinstance(spot.value, str):
             raise spot.error(f"must be the name of an exception, got {shown(spot.value)}")
         return exception(str(spot.value), spot)
 
-    def _write(self, value: object, writer: Writer) -> Any:
+    def render(self, value: object, writer: Writer) -> Any:
         return name_of(value, writer) if isinstance(value, type) else writer.refuse("an object or a callable")
 
-    def _schema(self) -> dict[str, Any]:
+    def own_schema(self) -> dict[str, Any]:
         return {"$ref": "#/$defs/exception"}

@@ -26,7 +26,7 @@ def overridden(document: Document, environ: Mapping[str, str], prefix: str) -> D
     start = f"{prefix}_"
     variables = sorted(name for name in environ if name.startswith(start) and "__" in name[len(start) :])
     if not variables or not isinstance(document.data, dict):
-        # What is not a table is reported when it is built.
+        # A value that is not a table is reported when the policy is built.
         return document
     result = Document(copy.deepcopy(document.data), document.file, document.lines)
     for variable in variables:

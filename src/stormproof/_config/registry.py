@@ -54,17 +54,16 @@ class Registry(Mapping[str, Policy]):
         self._prefix = prefix
         self._clock = clock
         self._rng = rng
-        self._lock: Any = None
-        guard(self)
+        self._lock = guard(self)
         self._names: tuple[str, ...] = ()
-        #: Policies that a reload took away stay here: what they decorated goes on with the last version.
+        #: Policies that a reload removed stay here: functions that they decorate keep the last version.
         self._handles: dict[str, ReloadablePolicy] = {}
         self._texts: dict[str, str] = {}
         self._parts: dict[Key, Any] = {}
         self._shared: dict[str, dict[str, Any]] = {}
         self._store_entry: tuple[str, Any] | None = None
         self.file: str | None = None
-        #: How often the data was taken in; 1 after loading.
+        #: Number of times the data was loaded; 1 after the first.
         self.generation = 0
         self._take(read())
 
@@ -78,7 +77,7 @@ class Registry(Mapping[str, Policy]):
         clock: Clock | None = None,
         rng: Rng | None = None,
     ) -> Registry:
-        """A registry of what ``data`` describes, in the shape of a policy file."""
+        """Return a registry of ``data``, which has the shape of a policy file."""
         document = Document(dict(data))
         return cls(lambda: document, environ=environ, prefix=prefix, clock=clock, rng=rng)
 
@@ -172,14 +171,14 @@ class Registry(Mapping[str, Policy]):
     def _take(self, document: Document) -> tuple[str, ...]:
         builder = Builder(overridden(document, self._environ, self._prefix), self._store_entry)
         try:
-            rows = builder.build()
-            policies = {name: self._policy(name, row) for name, row in rows.items()}
+            pipelines = builder.build()
+            policies = {name: self._policy(name, pipeline) for name, pipeline in pipelines.items()}
         except BaseException:
             if builder.store_entry is not None and builder.store_entry is not self._store_entry:
                 builder.store_entry[1].close()
             raise
         with self._lock:
-            changed = self._exchange(rows, policies, builder.shared)
+            changed = self._exchange(pipelines, policies, builder.shared)
             former, self._store_entry = self._store_entry, builder.store_entry
             self.file = document.file
             self.generation += 1
@@ -187,20 +186,20 @@ class Registry(Mapping[str, Policy]):
             former[1].close()
         return changed
 
-    def _policy(self, name: str, row: Pipeline) -> Policy:
-        """The policy of ``row``, which also suits the functions that were decorated with it before."""
+    def _policy(self, name: str, pipeline: Pipeline) -> Policy:
+        """The policy of ``pipeline``, which also suits the functions that were decorated with it before."""
         try:
-            policy = Policy(*row.strategies, name=name, clock=self._clock, rng=self._rng)
+            policy = Policy(*pipeline.strategies, name=name, clock=self._clock, rng=self._rng)
             if name in self._handles:
                 self._handles[name].check_compiles(policy)
             return policy
         except (TypeError, ValueError) as error:
-            raise row.spot.error(str(error)) from error
+            raise pipeline.spot.error(str(error)) from error
 
     def _exchange(
-        self, rows: dict[str, Pipeline], policies: dict[str, Policy], built: dict[str, dict[str, Any]]
+        self, pipelines: dict[str, Pipeline], policies: dict[str, Policy], built: dict[str, dict[str, Any]]
     ) -> tuple[str, ...]:
-        """Apply the new options to what is in use. Nothing here can fail: everything was built already."""
+        """Apply the new options to the objects in use. Nothing here can fail: everything is built already."""
         swap = PartSwap(self._parts)
         shared = {
             section: {name: swap.part((section, name), part) for name, part in parts.items()}
@@ -213,14 +212,16 @@ class Registry(Mapping[str, Policy]):
         )
         changed = [name for name in self._names if name not in policies]
         for name, policy in policies.items():
-            handle, text = self._handles.get(name), repr(rows[name].spot.value)
-            row = swap.row(name, rows[name].kinds, policy.strategies, handle.strategies if handle else ())
+            handle, text = self._handles.get(name), repr(pipelines[name].spot.value)
+            pipeline = swap.pipeline(
+                name, pipelines[name].kinds, policy.strategies, handle.strategies if handle else ()
+            )
             hedge_budget = swap.part(("policies", name, "hedges"), policy.hedge_budget)
             if handle is not None and name in self._names and self._texts[name] == text and not replaced:
                 continue
             changed.append(name)
             self._texts[name] = text
-            policy = policy.with_pipeline(row, hedge_budget)
+            policy = policy.with_pipeline(pipeline, hedge_budget)
             if handle is None:
                 self._handles[name] = ReloadablePolicy(policy)
             else:
@@ -250,22 +251,22 @@ class PartSwap:
         self._live[id(new)] = new, live
         return live
 
-    def row(
+    def pipeline(
         self, policy: str, kinds: list[str], strategies: tuple[Any, ...], former: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         """Return the strategies of ``policy``, with the objects in use in them. ``former``: those so far."""
         keys = list(_keys(policy, kinds, strategies))
-        row = list(strategies)
+        pipeline = list(strategies)
         for place, (key, strategy) in enumerate(zip(keys, strategies, strict=True)):
             if kinds[place] == "retry":
-                row[place] = self._retry((*key, "budget"), strategy, former)
+                pipeline[place] = self._retry((*key, "budget"), strategy, former)
             elif kinds[place] == "rate_limit":
-                row[place] = strategy.replace(limiter=self.part((*key, "limiter"), strategy.limiter))
+                pipeline[place] = strategy.replace(limiter=self.part((*key, "limiter"), strategy.limiter))
             elif kinds[place] == "hedge":
-                row[place] = self._hedge(key, strategy)
+                pipeline[place] = self._hedge(key, strategy)
             else:
-                row[place] = self.part(key, strategy)
-        return tuple(row)
+                pipeline[place] = self.part(key, strategy)
+        return tuple(pipeline)
 
     def _retry(self, key: Key, retry: Any, former: tuple[Any, ...]) -> Any:
         if retry.budget is None:

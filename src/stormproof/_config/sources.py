@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 #: YAML aliases can make a small file stand for a vast one; no policy file has this many values.
 _MOST_NODES = 100_000
 
-#: What has more bits is larger than every float.
+#: An integer with more bits is larger than every float.
 _MOST_BITS = 1024
 
 #: More parts of a dotted key than there may be levels; a run of them is only tried from where it begins.
@@ -70,7 +70,7 @@ def _toml(text: str, file: str | None) -> Document:
     import re
     import tomllib
 
-    # The parser takes its time over a dotted key by the square of its parts, and the cube of a long table's.
+    # The parser's time grows with the square of a dotted key's parts, and the cube of a long table's.
     if re.search(_LONG_KEY, text):
         raise ConfigError("is nested too deeply", file)
     try:
@@ -166,7 +166,7 @@ def _yaml_loader(yaml: Any) -> Any:
 def _yaml_lines(
     yaml: Any, node: Any, path: Path, lines: dict[Path, int], file: str | None, left: list[int]
 ) -> None:
-    """Remember the line of every key. What ``<<`` merges in stands where it was first written."""
+    """Record the line of every key. A key merged in by ``<<`` has the line where it was first written."""
     left[0] -= 1
     if left[0] < 0:
         raise ConfigError("holds too many values", file)

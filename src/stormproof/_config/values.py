@@ -47,28 +47,28 @@ class Value:
         if self.none and (spot.value is None or spot.value == NONE):
             return None
         try:
-            return self._read(spot, builder)
+            return self.parse(spot, builder)
         except ConfigError:
             raise
         except (TypeError, ValueError) as error:
             raise spot.error(str(error)) from None
 
     def write(self, value: object, writer: Writer) -> Any:
-        """``value`` as plain data; raises `ConfigError` for what a file cannot hold."""
-        return NONE if value is None else self._write(value, writer)
+        """Return ``value`` as plain data; raises `ConfigError` if a file cannot hold it."""
+        return NONE if value is None else self.render(value, writer)
 
     def schema(self) -> dict[str, Any]:
         """The JSON Schema of the value."""
-        own = self._schema()
+        own = self.own_schema()
         return {"anyOf": [own, {"enum": [NONE, None]}]} if self.none else own
 
-    def _read(self, spot: Spot, builder: Builder) -> Any:
+    def parse(self, spot: Spot, builder: Builder) -> Any:
         raise NotImplementedError
 
-    def _write(self, value: object, writer: Writer) -> Any:
+    def render(self, value: object, writer: Writer) -> Any:
         return value
 
-    def _schema(self) -> dict[str, Any]:
+    def own_schema(self) -> dict[str, Any]:
         raise NotImplementedError
 
 
@@ -95,13 +95,13 @@ class Number(Value):
         self.infinite = infinite
         self.bounds = bounds
 
-    def _read(self, spot: Spot, builder: Builder) -> float:
+    def parse(self, spot: Spot, builder: Builder) -> float:
         return math.inf if self.infinite and spot.value == "inf" else _number(spot, "a number")
 
-    def _write(self, value: Any, writer: Writer) -> Any:
+    def render(self, value: Any, writer: Writer) -> Any:
         return "inf" if math.isinf(value) else int(value) if value == int(value) and value < 2**53 else value
 
-    def _schema(self) -> dict[str, Any]:
+    def own_schema(self) -> dict[str, Any]:
         own = {"type": "number", **self.bounds}
         return {"anyOf": [own, {"const": "inf"}]} if self.infinite else own
 
@@ -109,31 +109,31 @@ class Number(Value):
 class Count(Number):
     """A whole number."""
 
-    def _read(self, spot: Spot, builder: Builder) -> int:
+    def parse(self, spot: Spot, builder: Builder) -> int:
         value = _number(spot, "a whole number")
         if not isinstance(value, int):
             raise spot.error(f"must be a whole number, got {shown(spot.value)}")
         return value
 
-    def _write(self, value: object, writer: Writer) -> Any:
+    def render(self, value: object, writer: Writer) -> Any:
         return value if isinstance(value, int) else writer.refuse("a callable")
 
-    def _schema(self) -> dict[str, Any]:
+    def own_schema(self) -> dict[str, Any]:
         return {"type": "integer", **self.bounds}
 
 
 class Seconds(Number):
     """A duration: a number of seconds, or text such as "100ms"."""
 
-    def _read(self, spot: Spot, builder: Builder) -> float:
+    def parse(self, spot: Spot, builder: Builder) -> float:
         if isinstance(spot.value, str):
             return durations.parse(str(spot.value), bare=isinstance(spot.value, Text))
         return _number(spot, 'a duration such as "500ms" or a number of seconds')
 
-    def _write(self, value: Any, writer: Writer) -> Any:
+    def render(self, value: Any, writer: Writer) -> Any:
         return writer.refuse("a callable") if callable(value) else durations.spell(value)
 
-    def _schema(self) -> dict[str, Any]:
+    def own_schema(self) -> dict[str, Any]:
         return {
             "anyOf": [{"type": "number", **self.bounds}, {"type": "string", "pattern": durations.PATTERN}]
         }
@@ -142,23 +142,23 @@ class Seconds(Number):
 class After(Seconds):
     """A duration, or a percentile such as "p95"."""
 
-    def _read(self, spot: Spot, builder: Builder) -> Any:
+    def parse(self, spot: Spot, builder: Builder) -> Any:
         text = spot.value
-        return str(text) if isinstance(text, str) and text.startswith("p") else super()._read(spot, builder)
+        return str(text) if isinstance(text, str) and text.startswith("p") else super().parse(spot, builder)
 
-    def _write(self, value: object, writer: Writer) -> Any:
-        return value if isinstance(value, str) else super()._write(value, writer)
+    def render(self, value: object, writer: Writer) -> Any:
+        return value if isinstance(value, str) else super().render(value, writer)
 
-    def _schema(self) -> dict[str, Any]:
+    def own_schema(self) -> dict[str, Any]:
         return {
-            "anyOf": [*super()._schema()["anyOf"], {"type": "string", "pattern": r"^p[0-9]+(\.[0-9]+)?$"}]
+            "anyOf": [*super().own_schema()["anyOf"], {"type": "string", "pattern": r"^p[0-9]+(\.[0-9]+)?$"}]
         }
 
 
 class Waits(Value):
     """A list of durations."""
 
-    def _read(self, spot: Spot, builder: Builder) -> list[float]:
+    def parse(self, spot: Spot, builder: Builder) -> list[float]:
         value = spot.value
         if isinstance(value, Text):
             return [durations.parse(item.strip(), bare=True) for item in value.split(",")]
@@ -166,10 +166,10 @@ class Waits(Value):
             raise spot.error(f"must be a list of durations, got {shown(value)}")
         return [_SECONDS.read(spot.at(place), builder) for place in range(len(value))]
 
-    def _write(self, value: Any, writer: Writer) -> Any:
+    def render(self, value: Any, writer: Writer) -> Any:
         return [durations.spell(wait) for wait in value]
 
-    def _schema(self) -> dict[str, Any]:
+    def own_schema(self) -> dict[str, Any]:
         return {"type": "array", "items": _SECONDS.schema(), "minItems": 1}
 
 
@@ -179,7 +179,7 @@ _SECONDS = Seconds(minimum=0)
 class Flag(Value):
     """true or false."""
 
-    def _read(self, spot: Spot, builder: Builder) -> bool:
+    def parse(self, spot: Spot, builder: Builder) -> bool:
         value = spot.value
         if isinstance(value, Text) and value.lower() in ("true", "false"):
             return value.lower() == "true"
@@ -187,17 +187,17 @@ class Flag(Value):
             raise spot.error(f"must be true or false, got {shown(value)}")
         return value
 
-    def _schema(self) -> dict[str, Any]:
+    def own_schema(self) -> dict[str, Any]:
         return {"type": "boolean"}
 
 
 class Stored(Flag):
     """true: shared by the fleet, through the file's ``[store]``."""
 
-    def _read(self, spot: Spot, builder: Builder) -> Any:
-        return builder.store(spot) if super()._read(spot, builder) else None
+    def parse(self, spot: Spot, builder: Builder) -> Any:
+        return builder.store(spot) if super().parse(spot, builder) else None
 
-    def _write(self, value: Any, writer: Writer) -> Any:
+    def render(self, value: Any, writer: Writer) -> Any:
         return True
 
 
@@ -208,7 +208,7 @@ class Word(Value):
         super().__init__(none=none)
         self.choices = choices
 
-    def _read(self, spot: Spot, builder: Builder) -> str:
+    def parse(self, spot: Spot, builder: Builder) -> str:
         value = spot.value
         if not isinstance(value, str) or not value:
             raise spot.error(f"must be a string, got {shown(value)}")
@@ -218,14 +218,14 @@ class Word(Value):
             raise spot.error(unknown("value", value, self.choices))
         return str(value)
 
-    def _schema(self) -> dict[str, Any]:
+    def own_schema(self) -> dict[str, Any]:
         return {"enum": list(self.choices)} if self.choices else {"type": "string", "minLength": 1}
 
 
 class Jitter(Value):
     """ "none", "full", "equal", or a table ``{ symmetric = 0.5 }``."""
 
-    def _read(self, spot: Spot, builder: Builder) -> Any:
+    def parse(self, spot: Spot, builder: Builder) -> Any:
         from .._strategies.retry.jitter import Symmetric
 
         if not isinstance(spot.value, dict):
@@ -238,14 +238,14 @@ class Jitter(Value):
             raise spot.error("must have 'symmetric'")
         return Symmetric(_number(entries["symmetric"], "a number"))
 
-    def _write(self, value: object, writer: Writer) -> Any:
+    def render(self, value: object, writer: Writer) -> Any:
         from .._strategies.retry.jitter import Symmetric
 
         if type(value) is Symmetric:
             return {"symmetric": value.r}
         return value if isinstance(value, str) else writer.refuse("a callable")
 
-    def _schema(self) -> dict[str, Any]:
+    def own_schema(self) -> dict[str, Any]:
         share = {"type": "number", "minimum": 0, "maximum": 1}
         table = {"type": "object", "properties": {"symmetric": share}}
         return {
@@ -259,7 +259,7 @@ _JITTERS = Word("none", "full", "equal")
 class Anything(Value):
     """Plain data, as it stands."""
 
-    def _read(self, spot: Spot, builder: Builder) -> Any:
+    def parse(self, spot: Spot, builder: Builder) -> Any:
         return str(spot.value) if isinstance(spot.value, str) else spot.value
 
     def write(self, value: object, writer: Writer) -> Any:
@@ -273,7 +273,7 @@ class Anything(Value):
         same = plain == value and not isinstance(value, tuple)
         return plain if same else writer.refuse("not plain data")
 
-    def _schema(self) -> dict[str, Any]:
+    def own_schema(self) -> dict[str, Any]:
         return {}
 
 
@@ -284,20 +284,20 @@ class PartTable(Value):
         super().__init__(none=none)
         self.family = family
 
-    def _read(self, spot: Spot, builder: Builder) -> Any:
+    def parse(self, spot: Spot, builder: Builder) -> Any:
         return builder.part(self.family, spot)
 
-    def _write(self, value: object, writer: Writer) -> Any:
+    def render(self, value: object, writer: Writer) -> Any:
         return writer.part(self.family, value)
 
-    def _schema(self) -> dict[str, Any]:
+    def own_schema(self) -> dict[str, Any]:
         return {"$ref": f"#/$defs/{self.family}"}
 
 
 class Rate(Number):
     """Per second as a number, or text such as "100/s"; a burst in the text belongs to the whole limiter."""
 
-    def _read(self, spot: Spot, builder: Builder) -> Any:
+    def parse(self, spot: Spot, builder: Builder) -> Any:
         if isinstance(spot.value, str) and "/" in spot.value:
             from .._primitives.rates import parse
 
@@ -305,9 +305,9 @@ class Rate(Number):
             if burst != 1:
                 raise spot.error("must not have a burst here; give it as the option burst")
             return rate
-        return super()._read(spot, builder)
+        return super().parse(spot, builder)
 
-    def _schema(self) -> dict[str, Any]:
-        own = super()._schema()
+    def own_schema(self) -> dict[str, Any]:
+        own = super().own_schema()
         text = {"type": "string", "pattern": "/"}
         return {"anyOf": [*own.get("anyOf", [own]), text]}

@@ -1,4 +1,4 @@
-"""From strategies to plain data: the inverse of `build`. What equals its default is left out."""
+"""From strategies to plain data: the inverse of `build`. Options with their default are left out."""
 
 from __future__ import annotations
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from _thread import get_ident
 from contextvars import ContextVar
-from itertools import count
 from types import MappingProxyType
 
-from .._runtime import interrupts
 from .._runtime.frames import frame_at
 from . import deadlines as _deadlines
 
@@ -22,7 +19,7 @@ if TYPE_CHECKING:
 
         @property
         def draft(self) -> Any:
-            """The request of the attempt at hand, which a hook may change."""
+            """The request of the current attempt, which a hook may change."""
             ...
 
         def turn(self, number: int, error: Exception | None) -> None:
@@ -41,7 +38,8 @@ class Attempt:
     """One attempt: ``number`` counts from 1, ``last_error`` is why the one before failed.
 
     ``args`` and ``kwargs`` are the call's arguments, for the hooks ``before_attempt`` and ``on_retry`` only:
-    elsewhere both are empty.
+    elsewhere both are empty. For a decorated function they stand as its signature has them: what may be given
+    by position is in ``args``, defaults included, and only the rest is in ``kwargs``.
     """
 
     __slots__ = ("args", "exchange", "kwargs", "last_error", "number", "operation", "outer", "owner")
@@ -98,9 +96,6 @@ if TYPE_CHECKING:
     #: The value of a call, or its error.
     Outcome = tuple[Any, BaseException | None]
 
-
-if TYPE_CHECKING:
-
     class Running(Protocol):
         """Maker of the current attempt: the attempt of a block, or the call whose loop makes it."""
 
@@ -144,79 +139,9 @@ def attempt() -> Attempt | None:
 
 def _called(frame: FrameType) -> tuple[Any, ...]:
     """Return the function given to ``Policy.call``, if this is its frame."""
-    seen = frame.f_locals
-    found = seen.get("fn")
-    if type(seen) is dict:
-        # Before 3.13 this is a copy that stays with the frame, and would keep what the frame lets go.
-        seen.clear()
-    return (found,)
-
-
-#: Numbers that grow: which of two moments came first.
-moments = count()
-
-
-class LayersAround:
-    """The layers at work around the code that makes this: a mark made there speaks to them alone.
-
-    ``own`` is the layer that makes the mark. Of the layers in other tasks and threads the mark speaks to
-    those that get the error from where it was made: by the task that ended with it, by a pool's future, or
-    by a driver of ours.
-    """
-
-    __slots__ = ("_carrier", "_frames", "_made", "_strand", "_thread")
-
-    def __init__(self, own: object) -> None:
-        self._made = next(moments)
-        self._strand = strand = interrupts.strand()
-        self._thread = strand if type(strand) is int else get_ident()
-        self._carrier = interrupts.carrier(strand)
-        self._frames: list[FrameType] = []
-        frames = self._frames
-        # Above this one, `_mark` and `give_up`.
-        frame: FrameType | None = frame_at(3)
-        while frame is not None:
-            if "_sp_layer" in frame.f_globals:
-                frames.append(frame)
-            frame = frame.f_back
-        # The layer's own is the first one, but for a block, which has none.
-        if frames and frames[0].f_globals["_sp_layer"] is own:
-            del frames[0]
-
-    def has_owner(self, owner: object, outer: Running | None) -> bool:
-        """Return True if one of them, or ``outer`` or an attempt around that, is of this owner."""
-        while outer is not None:
-            if outer.owner == owner:
-                return True
-            outer = outer.outer
-        for frame in self._frames:
-            layer = frame.f_globals["_sp_layer"]
-            if layer is not interrupts.HANDS_OVER and layer.owner(_called(frame)) == owner:
-                return True
-        return False
-
-    def lacks(self, layer: object, began: int | None, is_of: Callable[[BaseException], bool]) -> bool:
-        """Return True if the current call of ``layer`` is not around the one that made this.
-
-        ``began`` is the moment at which a block's attempt began. ``is_of(error)`` is True for an error that
-        carries the mark with this.
-        """
-        strand = interrupts.strand()
-        if strand != self._strand and strand != self._thread:
-            return not self._reaches(strand, is_of)
-        frame: FrameType | None = frame_at(1)
-        while frame is not None and frame.f_globals.get("_sp_layer") is not layer:
-            frame = frame.f_back
-        if frame is None:
-            return began is not None and self._made < began
-        return all(frame is not around for around in self._frames)
-
-    def _reaches(self, strand: object, is_of: Callable[[BaseException], bool]) -> bool:
-        """Return True if errors made here get to ``strand``, and the one with the mark did."""
-        carrier = self._carrier
-        if interrupts.HANDS_OVER in (carrier, *(frame.f_globals["_sp_layer"] for frame in self._frames)):
-            return True
-        if type(carrier) is tuple:
-            return strand in carrier
-        error = interrupts.carried_error(carrier)
-        return error is not None and is_of(error)
+    names = frame.f_locals
+    fn = names.get("fn")
+    if type(names) is dict:
+        # Before 3.13 this copy stays with the frame, and would keep objects alive that the frame drops.
+        names.clear()
+    return (fn,)

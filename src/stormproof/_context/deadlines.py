@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from concurrent.futures import Executor, Future
     from contextvars import Context, Token
-    from types import TracebackType
     from typing import Any, Self, TypeVar
 
     from .._primitives.errors import StormproofError
@@ -71,7 +70,9 @@ class Scope:
     end of the block. Sync code is not interrupted: loops and waits inside stop in time.
     """
 
-    # What most scopes never change has its value here, once: one is made for every call.
+    # One is made for every call. What each call stores has a slot, which takes a third of the time; what most
+    # scopes never change has its value here, once.
+    __slots__ = ("__dict__", "__weakref__", "_arm", "began", "clock", "parent", "token")
     limit: float | None = None
     name = "deadline"
     #: What kind of limit it is, for events.
@@ -80,12 +81,12 @@ class Scope:
     disabled = False
     cancelled = False
     last_error: BaseException | None = None
-    #: When it was entered, by its clock; the scope around it; and what leaves it again. Without a value here,
-    #: because every call stores them, and the interpreter does that faster where the class has none.
+    #: When it was entered, by its clock; the scope around it; and what leaves it again.
     began: float
     parent: Scope | None
     token: Token[Scope | None] | None
-    _arm: Arm | None = None
+    #: What interrupts async code inside.
+    _arm: Arm | None
     _given_clock: Clock | None = None
 
     def __init__(
@@ -101,7 +102,7 @@ class Scope:
         self._given_clock = clock
         self.disabled = disabled
         self.began = 0.0
-        self.parent = self.token = None
+        self.parent = self.token = self._arm = None
 
     def __enter__(self) -> Self:
         if self.entered:
@@ -119,12 +120,7 @@ class Scope:
         self.token = _scope.set(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         assert self.token is not None
         self.token = None if kind is None or kind is GeneratorExit else LEFT
         if _scope.get() is self:
@@ -144,9 +140,9 @@ class Scope:
         """Decorate ``fn``: each call runs in a scope of its own, as this one was made."""
         kind = function_kind(fn)
         if kind not in ("sync", "async"):
-            raise TypeError(
-                f"deadline: what is decorated must be a function or coroutine function, got {fn!r}"
-            )
+            advice = "; use `with deadline(...):` inside it" if "generator" in kind else ""
+            rule = "a function or coroutine function"
+            raise TypeError(f"deadline: what is decorated must be {rule}, got {fn!r} ({kind}){advice}")
         called: Any = fn
 
         @functools.wraps(called)
@@ -166,12 +162,7 @@ class Scope:
     async def __aenter__(self) -> Self:
         return self.__enter__()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         self.__exit__(kind, error, traceback)
 
     def cancel(self) -> None:
@@ -184,12 +175,7 @@ class Scope:
     @property
     def is_cancelled(self) -> bool:
         """True if this scope or one around it was cancelled."""
-        scope: Scope | None = self
-        while scope is not None:
-            if scope.cancelled:
-                return True
-            scope = scope.parent
-        return False
+        return any(scope.cancelled for scope in self.chain())
 
     def lift(self) -> None:
         """Take the time limit away, unless it has already ended: what goes on inside may take its time."""
@@ -207,10 +193,14 @@ class Scope:
 
     def own_remaining(self) -> float | None:
         """Seconds left in this scope alone, never negative; ``None`` without a limit, or left in success."""
-        if self.limit is None or self.token is None:
+        limit = self.limit
+        if limit is None or self.token is None:
             return None
-        # A clock set back does not extend the time.
-        return max(0.0, self.limit - max(0.0, self.clock.now() - self.began))
+        elapsed = self.clock.now() - self.began
+        if elapsed <= 0.0:
+            # A clock set back does not extend the time.
+            return limit
+        return limit - elapsed if elapsed < limit else 0.0
 
     def remaining(self) -> float | None:
         """Seconds left in this scope and those around it, never negative; ``None`` without a limit."""
@@ -246,19 +236,22 @@ class Scope:
 
     def tightest(self) -> Scope:
         """The scope of this chain with the least time left (itself when none has a limit)."""
-        found, least = self, float("inf")
-        scope: Scope | None = self
-        while scope is not None:
-            left = scope.own_remaining()
-            if left is not None and left < least:
-                found, least = scope, left
-            scope = scope.parent
-        return found
+
+        def left(scope: Scope) -> float:
+            own = scope.own_remaining()
+            return float("inf") if own is None else own
+
+        return min(self.chain(), key=left)
 
     @property
     def off(self) -> bool:
         """True if policies are switched off in this scope."""
-        return bool(_switches) or any(scope.disabled and scope.entered for scope in self.chain())
+        scope: Scope | None = self
+        while scope is not None:
+            if scope.disabled and scope.entered:
+                return True
+            scope = scope.parent
+        return bool(_switches)
 
     def late(self, message: str) -> StormproofError:
         """Return the error for work that would end past this scope's time."""
@@ -316,7 +309,7 @@ def check() -> None:
 
 
 def is_off() -> bool:
-    """Return whether policies are switched off here, or in the whole process."""
+    """Return True if policies are switched off here, or in the whole process."""
     scope = _scope.get()
     return bool(_switches) or (scope is not None and scope.off)
 
@@ -344,10 +337,25 @@ def bypass() -> bool:
     return False
 
 
+def remaining_for_attempt(scope: Scope) -> float | None:
+    """Seconds left in ``scope`` for what begins now; ``None`` without a limit, or where policies are off.
+
+    Raises if it has ended, as `bypass` does.
+    """
+    tightest: float | None = None
+    each: Scope | None = scope
+    while each is not None:
+        if each.disabled or each.cancelled:
+            return None if bypass() else scope.remaining()
+        left = each.own_remaining()
+        if left is not None and (tightest is None or left < tightest):
+            tightest = left
+        each = each.parent
+    return None if (tightest == 0.0 or _switches) and bypass() else tightest
+
+
 class Carrier:
     """An executor whose tasks see the submitter's deadline, attempt and switched-off policies."""
-
-    __slots__ = ("executor",)
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
@@ -378,6 +386,8 @@ class Carrier:
 
 def carry(executor: Executor) -> Carrier:
     """``carry(pool).submit(fn)`` runs ``fn`` in the pool under the ambient deadline of this moment."""
+    if isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
+        raise TypeError(f"carry: executor must be one such as ThreadPoolExecutor(), got {executor!r}")
     if type(executor).__name__ == "ProcessPoolExecutor":
         raise TypeError(
             f"carry: executor must run its tasks in this process, got {executor!r}: a context cannot be sent "

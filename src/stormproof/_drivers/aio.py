@@ -20,7 +20,7 @@ _LONGEST_S = 1e8
 async def call_hook(
     name: str, hook: Callable[..., Any], last_error: Exception | None, *arguments: object
 ) -> Any:
-    """Return what ``hook`` answers, awaited if need be; what it raises keeps ``last_error`` in sight."""
+    """Return the result of ``hook``, awaited if need be. Its error gets ``last_error`` as its context."""
     try:
         answer = hook(*arguments)
         return await answer if hasattr(answer, "__await__") else answer
@@ -32,9 +32,7 @@ async def call_hook(
 async def sleep(seconds: float, clock: Clock | None = None) -> None:
     """Sleep on ``clock``; even a wait of 0 lets a cancellation land."""
     clock = _clock.current() if clock is None else clock
-    library = interrupts.library()
-    if library is None:
-        raise RuntimeError("an async policy runs under asyncio or trio, and neither is running here")
+    library = interrupts.required_library("an async policy")
     if clock is not _clock.SYSTEM:
         if getattr(clock, "drives_timers", False):
             clock.asked(seconds)  # type: ignore[attr-defined]

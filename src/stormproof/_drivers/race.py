@@ -33,12 +33,10 @@ if TYPE_CHECKING:
 
 #: Ends the walk of `attempts.attempt`.
 _sp_boundary = True
-#: Errors of its tasks and threads reach the layer around.
-_sp_layer = interrupts.HANDS_OVER
 
 
 def discard(value: object, names: tuple[str, ...] = ("close", "aclose")) -> Any:
-    """Close the answer that came second by the first of ``names`` it has; gives what that gives."""
+    """Close a losing answer by the first of the methods ``names`` that it has; return that one's result."""
     try:
         for name in names:
             close = getattr(value, name, None)
@@ -83,7 +81,7 @@ def in_threads(race: Race) -> Any:
 
 def _launch_thread(race: Race, bell: interrupts.Sleeper, out: list[Any]) -> bool:
     if out and not threads.available():
-        # Better one attempt than none: the first one is under way.
+        # Better one attempt than none: the first one is in flight.
         race.launched = race.most
         return False
     launch = race.launch()
@@ -105,9 +103,7 @@ def _launch_thread(race: Race, bell: interrupts.Sleeper, out: list[Any]) -> bool
 
 async def in_tasks(race: Race) -> Any:
     """Run ``race`` with tasks of the async library that runs this one."""
-    library = interrupts.library()
-    if library is None:
-        raise RuntimeError("an async policy runs under asyncio or trio, and neither is running here")
+    library = interrupts.required_library("an async policy")
     if library.__name__ == "trio":
         return await _in_trio(library, race)
     return await _in_asyncio(library, race)
@@ -122,7 +118,7 @@ async def _in_asyncio(asyncio: Any, race: Race) -> Any:
         if started is None:
             return False
         call, args, kwargs = started
-        out[asyncio.ensure_future(_run(call, args, kwargs))] = race.launched
+        out[asyncio.ensure_future(_call(call, args, kwargs))] = race.launched
         return True
 
     try:
@@ -138,11 +134,13 @@ async def _in_asyncio(asyncio: Any, race: Race) -> Any:
                 raise race.end()
             for task in sorted(done, key=out.__getitem__):
                 number = out[task]
-                error, value = task.result()
+                error = task.exception()
                 if error is None:
                     won = task
                     race.succeeded(number)
-                    return value
+                    return task.result()
+                if not isinstance(error, Exception):
+                    raise error
                 del out[task]
                 if race.is_lost(error, number, launch):
                     raise race.end()
@@ -151,16 +149,14 @@ async def _in_asyncio(asyncio: Any, race: Race) -> Any:
         losers = [task for task in out if task is not won]
         for task in losers:
             task.cancel()
-        for ended in await asyncio.gather(*losers, return_exceptions=True):
-            if race.closes and isinstance(ended, tuple) and ended[0] is None:
-                await _discard_async(ended[1])
+        await asyncio.gather(*losers, return_exceptions=True)
+        for task in losers if race.closes else ():
+            if not task.cancelled() and task.exception() is None:
+                await _discard_async(task.result())
 
 
-async def _run(call: Any, args: Any, kwargs: Any) -> tuple[BaseException | None, Any]:
-    try:
-        return None, await call(*args, **kwargs)
-    except Exception as error:
-        return error, None
+async def _call(call: Any, args: Any, kwargs: Any) -> Any:
+    return await call(*args, **kwargs)
 
 
 async def _discard_late(trio: Any, receive: Any) -> None:
@@ -183,22 +179,29 @@ async def _discard_async(value: object) -> None:
             pass
 
 
+async def _run(call: Any, args: Any, kwargs: Any) -> tuple[BaseException | None, Any]:
+    try:
+        return None, await call(*args, **kwargs)
+    except Exception as error:
+        return error, None
+
+
 async def _in_trio(trio: ModuleType, race: Race) -> Any:
     send, receive = trio.open_memory_channel(float("inf"))
     answer: object = None
     error: BaseException | None = None
-    struck: BaseException | None = None
+    interruption: BaseException | None = None
 
     async def run(call: object, args: object, kwargs: object, number: int) -> None:
-        nonlocal struck
+        nonlocal interruption
         try:
             outcome = await _run(call, args, kwargs)
         except (trio.Cancelled, BaseExceptionGroup):
-            # A group is what a nursery further in makes, of cancellations too.
+            # An inner nursery puts its errors in a group, cancellations too.
             raise
         except BaseException as interrupt:
-            # An interrupt or an exit goes on as what it is: the nursery would wrap it in a group.
-            struck = interrupt
+            # An interrupt or an exit is raised as itself; the nursery would wrap it in a group.
+            interruption = interrupt
             nursery.cancel_scope.cancel()
             return
         send.send_nowait((*outcome, number))
@@ -242,11 +245,11 @@ async def _in_trio(trio: ModuleType, race: Race) -> Any:
         if race.closes:
             with trio.CancelScope(shield=True):
                 await _discard_late(trio, receive)
-    if struck is not None:
-        error = struck
+    if interruption is not None:
+        error = interruption
     if error is None:
         return answer
     try:
         raise error
     finally:
-        del error, struck
+        del error, interruption

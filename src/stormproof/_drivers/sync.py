@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def call_hook(name: str, hook: Callable[..., Any], last_error: Exception | None, *arguments: object) -> Any:
-    """Return what ``hook`` answers; what it raises keeps ``last_error`` in sight."""
+    """Return the result of ``hook``. Its error gets ``last_error`` as its context."""
     try:
         answer = hook(*arguments)
         refuse_awaitable(name, answer)

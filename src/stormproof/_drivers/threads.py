@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import queue
+from _thread import get_ident
 from contextvars import copy_context
 
 from .._context.deadlines import ambient
 from .._primitives.errors import BulkheadFull
 from .._runtime import platform as _platform
-from .._runtime.interrupts import HANDS_OVER, Sleeper
+from .._runtime.forks import after_fork
+from .._runtime.interrupts import Sleeper
+from .._runtime.strands import handing_over
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
 
 #: Ends the walk of `attempts.attempt`.
 _sp_boundary = True
-#: Errors of its threads reach the layer around.
-_sp_layer = HANDS_OVER
 
 #: More threads than this means that abandoned calls are piling up.
 LIMIT = 256
@@ -27,7 +27,7 @@ _IDLE_S = 10.0
 
 
 class ThreadJob:
-    """A call under way in another thread. ``bell`` is woken when it ends."""
+    """A call in flight in another thread. ``bell`` is woken when it ends."""
 
     __slots__ = ("_discard", "bell", "done", "error", "value")
 
@@ -39,10 +39,14 @@ class ThreadJob:
         self.error: BaseException | None = None
 
     def run(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        thread = get_ident()
+        handing_over.add(thread)
         try:
             self.value = fn(*args, **kwargs)
         except BaseException as error:
             self.error = error
+        finally:
+            handing_over.discard(thread)
         self.done = True
         self.bell.wake()
         self._throw_away()
@@ -70,8 +74,6 @@ class ThreadJob:
 
 
 class _PoolThread:
-    __slots__ = ("inbox",)
-
     def __init__(self) -> None:
         self.inbox = _platform.machine.mailbox()
         _platform.machine.start(self._serve, "stormproof-worker")
@@ -92,8 +94,6 @@ class _PoolThread:
 
 
 class _Pool:
-    __slots__ = ("_lock", "_size", "idle")
-
     def __init__(self) -> None:
         self._lock = _platform.machine.lock()
         self._size = 0
@@ -134,14 +134,11 @@ class _Pool:
 _pool = _Pool()
 
 
+@after_fork
 def _renew() -> None:
     # Threads do not survive a fork.
     global _pool
     _pool = _Pool()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)
 
 
 def available() -> bool:

@@ -30,7 +30,7 @@ class Waiter:
             self._wake()
 
     def wait(self, seconds: float | None) -> bool:
-        """Wait in a thread: whether the place was handed over in time. Raises if the scope ends first."""
+        """Wait in a thread; return False if no place was granted in time. Raises if the scope ends first."""
         self._sleeper = interrupts.Sleeper()
         scope = ambient()
         left = None if scope is None else scope.real_remaining()
@@ -39,16 +39,14 @@ class Waiter:
         if not self.granted:
             check()
             if left is not None and limit == left:
-                # The scope's time is over, though its own sum may still be a rounding error short of it.
+                # The scope's time is over, although rounding may still show a little of it.
                 assert scope is not None
                 raise scope.tightest().refusal()
         return self.granted
 
     async def wait_async(self, seconds: float | None) -> bool:
-        """Wait in a task: whether the place was handed over in time. A scope cancels it like any await."""
-        library = interrupts.library()
-        if library is None:
-            raise RuntimeError("an async policy runs under asyncio or trio, and neither is running here")
+        """Wait in a task; return False if no place was granted in time. A scope cancels it like any await."""
+        library = interrupts.required_library("an async policy")
         if library.__name__ == "trio":
             await self._wait_trio(library, seconds)
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextvars import ContextVar, copy_context
 
+from .._primitives.options import sync_hook
 from . import labels
 
 TYPE_CHECKING = False
@@ -20,13 +21,10 @@ watchers: list[Callable[[Event], object]] = []
 #: The subscribers that also receive an event for a call that succeeds at its first attempt.
 first_try_subscribers: list[Callable[[Event], object]] = []
 
-#: Whether retried-and-succeeded and gave-up go to the standard library's logging on their own.
-_logs = True
-
-#: Whether this context is inside a subscriber.
+#: True inside a subscriber.
 _emitting: ContextVar[bool] = ContextVar("stormproof_emitting", default=False)
 
-#: What is logged on its own, and at which of the standard library's levels: DEBUG, INFO and WARNING.
+#: Events that are logged by default, and their level in the standard library: DEBUG, INFO or WARNING.
 _LOGGED = {
     "Retrying": 10,
     "Succeeded": 20,
@@ -50,6 +48,7 @@ def subscribe(callback: Callable[[Event], object], *, first_tries: bool = True) 
     """
     if not callable(callback):
         raise TypeError(f"subscribe: callback must be callable, got {callback!r}")
+    sync_hook("subscribe", "callback", callback)
     if first_tries:
         first_try_subscribers.append(callback)
     watchers.append(callback)
@@ -73,13 +72,13 @@ def has_listener(kind: str) -> bool:
     if watchers:
         return True
     level = _LOGGED.get(kind)
-    return level is not None and _logs and _would_write(level)
+    return level is not None and would_write(level)
 
 
 def publish(kind: str, /, **fields: object) -> None:
     """Emit the event ``kind`` to all subscribers; costs next to nothing when there are none."""
     level = _LOGGED.get(kind)
-    logged = level is not None and _logs and _would_write(level)
+    logged = level is not None and would_write(level)
     if watchers or logged:
         _emit(watchers, kind, fields, logged)
 
@@ -101,7 +100,7 @@ def _emit(
         return
     from . import types
 
-    # Most names were cleaned where they were given; those of what a fleet shares stay as they are.
+    # Most names were cleaned where they were given; names in a store are used as they are.
     fields["operation"] = labels.clean(fields["operation"])
     event = getattr(types, kind)(**fields)
     # In a context of its own: an interrupt at the wrong moment cannot leave the mark behind in ours.
@@ -120,16 +119,17 @@ def _hand_out(subscribers: tuple[Callable[[Event], object], ...], event: Event, 
 
 def _find_log(level: int) -> bool:
     """Return True if the log writes a line of ``level``: none before the application imports logging."""
-    global _would_write
+    global would_write
     if "logging" not in sys.modules:
         return False
-    from .log import would_write
+    from . import log
 
-    _would_write = would_write
+    would_write = log.would_write
     return would_write(level)
 
 
-_would_write: Callable[[int], bool] = _find_log
+#: Returns True if the log would write a line of this level; False before the application imports logging.
+would_write: Callable[[int], bool] = _find_log
 
 
 def _call(watcher: Callable[[Any], object], event: Event) -> None:
@@ -145,7 +145,7 @@ def report(error: Exception) -> None:
 
 
 class _Unraisable:
-    """Hands an error to `sys.unraisablehook`, which takes only what the interpreter itself made."""
+    """Passes an error to `sys.unraisablehook`, which takes only objects that the interpreter made."""
 
     __slots__ = ("error",)
 
@@ -158,5 +158,5 @@ class _Unraisable:
 
 def log_by_default(on: bool) -> None:
     """Switch the standard-library log lines on or off."""
-    global _logs
-    _logs = on
+    global would_write
+    would_write = _find_log if on else lambda level: False

@@ -1,4 +1,4 @@
-"""Names of what a ``keyed`` makes: one resource per key, one name for all of them in metrics."""
+"""Names of a ``keyed``'s objects: one resource per key, one name for all of them in metrics."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def of_key(name: str | None, key: str | None) -> str | None:
 
 
 def without_key(name: str) -> str:
-    """``name`` as it was before `of_key`: what there is one of, however many keys there are."""
+    """Undo `of_key`: return the name that all keys share."""
     family, digest = name[: -len(_OF_KEY) - _DIGITS], name[-_DIGITS:]
     plain = name[len(family) : -_DIGITS] == _OF_KEY and set(digest) <= set("0123456789abcdef")
     return family if plain else name
 
 
 def key_text(key: Hashable) -> str | None:
-    """``key`` as all processes would write it; ``None`` for what another process may not write the same."""
+    """Return ``key`` as all processes write it; ``None`` if another process may write it differently."""
     if isinstance(key, str):
         return f"s{key}"
     if isinstance(key, (int, float, bytes)) or key is None:

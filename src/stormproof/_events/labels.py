@@ -35,12 +35,12 @@ def error_name(error: BaseException | None) -> str | None:
     return clean(home + kind.__qualname__)
 
 
-#: What a user of Redis must be granted: our scripts, and the commands in them, on our keys.
+#: Commands that a user of Redis needs on our keys: those that run scripts, and those in our scripts.
 _GRANTS = "~PREFIX:* +eval +evalsha +time +del +hdel +hgetall +hmget +hset +pexpire +set"
 
 
 def store_fault(error: str | None) -> str:
-    """Return why a store cannot be used, from the error's name; of a denied command, what to grant."""
+    """Return why a store cannot be used, from the error's name; for a denied command, the missing grant."""
     name = error or "unknown"
     if name.endswith("NoPermissionError"):
         return f"{name}: its user needs {_GRANTS}, and +scan +pttl +type to inspect it"

@@ -47,7 +47,7 @@ _UNUSED = list(_logger.handlers)
 
 
 def would_write(level: int) -> bool:
-    """Return whether a line of ``level`` would reach a handler that writes, or a filter of the logger's."""
+    """Return True if a line of ``level`` would reach a handler that writes, or a filter of the logger."""
     if not _root.handlers and _logger.handlers == _UNUSED and not _logger.filters:
         # Logging is not configured.
         return False
@@ -72,7 +72,7 @@ def log(event: Event, logger: logging.Logger | None = None) -> None:
 
 
 def _line(event: Event) -> tuple[Any, ...] | None:
-    """The level, the text and what goes into it; ``None`` for an event that is not logged."""
+    """Return level, text and arguments of a log line; ``None`` for an event that is not logged."""
     if isinstance(event, Retrying):
         text = "%s failed at attempt %d (%s): the next one follows in %.3f s"
         error = event.error or "result refused"

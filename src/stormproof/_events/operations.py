@@ -15,7 +15,6 @@ from .key_names import without_key
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
     from typing import Any
 
 #: Operations counted one by one. Further ones share the counter and the name `OTHER`.
@@ -24,8 +23,6 @@ OTHER = "other"
 
 
 class _Operation:
-    __slots__ = ("tally", "total")
-
     def __init__(self) -> None:
         self.tally = Tally()
         self.total = 0
@@ -34,19 +31,16 @@ class _Operation:
 class Census:
     """Every operation, by name, with the policies that run it."""
 
-    __slots__ = ("__weakref__", "_lock", "_operations", "_policies", "_room")
-
-    _lock: AbstractContextManager[object]
-
     def __init__(self) -> None:
         self._operations: dict[str, _Operation] = {}
         #: Which policy runs which operation. Policies compare by value, so they are kept by identity.
         self._policies: list[tuple[weakref.ref[Any], str]] = []
-        self._room = 64
-        guard(self)
+        #: Number of policies at which those that were collected are dropped.
+        self._sweep_at = 64
+        self._lock = guard(self)
 
     def name(self, operation: str) -> str:
-        """``operation``, or `OTHER` when there are too many already. All keys of a `keyed` are one."""
+        """Return ``operation``, or `OTHER` if there are too many. The keys of a `keyed` share one name."""
         with self._lock:
             return self._name(without_key(operation))
 
@@ -58,16 +52,16 @@ class Census:
         return operation
 
     def enrol(self, policy: object, operation: str) -> Callable[[], object]:
-        """``policy`` runs ``operation`` from now on; gives what a first-try success is to call."""
+        """Record that ``policy`` runs ``operation``; return the function that counts a first-try success."""
         with self._lock:
             operation = self._name(operation)
-            if len(self._policies) >= self._room:
-                self._bury()
-                self._room = max(64, 2 * len(self._policies))
+            if len(self._policies) >= self._sweep_at:
+                self._drop_collected()
+                self._sweep_at = max(64, 2 * len(self._policies))
             self._policies.append((weakref.ref(policy), operation))
             return self._operations[operation].tally.tick
 
-    def _bury(self) -> None:
+    def _drop_collected(self) -> None:
         self._policies = [entry for entry in self._policies if entry[0]() is not None]
 
     def first_tries(self) -> dict[str, int]:
@@ -80,8 +74,8 @@ class Census:
     def policies(self) -> list[tuple[str, Any]]:
         """Every operation with each living policy that runs it, in the order of the names."""
         with self._lock:
-            found = [(name, policy) for kept, name in self._policies if (policy := kept()) is not None]
-        return sorted(found, key=lambda entry: entry[0])
+            living = [(name, policy) for ref, name in self._policies if (policy := ref()) is not None]
+        return sorted(living, key=lambda entry: entry[0])
 
 
 census = Census()

@@ -159,7 +159,7 @@ class JobEnded(Event):
 
 @dataclass(frozen=True, slots=True)
 class IdempotentCall(Event):
-    """A call with an idempotency key; ``decision`` says what became of it.
+    """A call with an idempotency key; ``decision`` is how it was answered.
 
     "new" and "taken_over" (after an unknown outcome) run; "replay", "in_progress", "mismatch" and "unknown"
     do not. "lost": it ran, but another owner had taken its key over. "unrecorded": it ran, and the store
@@ -178,7 +178,7 @@ class Shed(Event):
 
 @dataclass(frozen=True, slots=True)
 class StoreDown(Event):
-    """The store of a fleet cannot be used: ``error`` is why (a type's name), ``on_failure`` what now applies.
+    """The store of a fleet cannot be used: ``error`` is the error's type, ``on_failure`` the rule now.
 
     ``operation`` is the store's prefix, or the resource when only its key is unusable.
     """

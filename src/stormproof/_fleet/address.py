@@ -61,13 +61,13 @@ class Address:
             return self.target
         parts = self._parts
         _, at, hosts = parts.netloc.rpartition("@")
-        # What looks like userinfo in a path is most likely that, in an address that was mistyped.
+        # Text in a path that looks like userinfo most likely is, in an address that was mistyped.
         path = parts.path.rpartition("@")[2]
         hidden = "***@" if at or path != parts.path else ""
         return f"{parts.scheme}://{hidden}{hosts}{path}{'?***' if parts.query else ''}"
 
     def connect(self, settings: dict[str, Any]) -> Any:
-        """A client of our own, with ``settings`` in place of whatever the target says about them."""
+        """Return a client of our own; ``settings`` replace those of the target."""
         if not isinstance(self.target, str):
             return _like(self.target, settings)
         if self.is_sentinel:
@@ -91,7 +91,7 @@ class Address:
             options["username"] = unquote(user)
         own = {name: settings[name] for name in ("socket_timeout", "socket_connect_timeout", "retry")}
         if self._parts.scheme.startswith(("rediss", "valkeys")):
-            # The sentinels are asked by TLS too: who answers for them says where the password goes.
+            # Sentinels are asked by TLS, too: they say which server the password is sent to.
             own.update({name: value for name, value in options.items() if name.startswith("ssl_")}, ssl=True)
             options["ssl"] = True
         make: Any = redis.sentinel.Sentinel
@@ -149,7 +149,7 @@ def _host_and_port(text: str, usual: int, named: bool) -> tuple[str, int]:
 
 
 def _database(parts: SplitResult, is_sentinel: bool) -> int:
-    """The number at the end of the path; 0 without one. The path of a socket file says nothing of it."""
+    """Return the database number at the end of the path; 0 without one, and for a socket file."""
     if parts.scheme == "unix":
         return 0
     path = unquote(parts.path).strip("/")
@@ -185,7 +185,7 @@ def _options(parts: SplitResult, is_cluster: bool) -> dict[str, Any]:
 
 
 def _like(client: Any, settings: dict[str, Any]) -> Any:
-    """A client for where ``client`` goes, that waits no longer and retries no more than ours do."""
+    """Return a client for the address of ``client``, with our timeout and without retries."""
     if isinstance(client, redis.cluster.RedisCluster):
         nodes = client.nodes_manager
         theirs = {key: value for key, value in nodes.connection_kwargs.items() if key not in ("host", "port")}

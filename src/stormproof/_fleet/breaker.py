@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from .member import MemberBase, micro
+from .member import Member, micro
 
 if TYPE_CHECKING:
     from .._strategies.breaker.breaker import Breaker
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .connection import Request
     from .exchange_thread import ExchangeThread
 
-#: How long to leave the store alone: nothing happens here; calls succeed; something is amiss.
+#: Time between visits to the store: without calls; while calls succeed; while something is wrong.
 _IDLE_S = 0.5
 _CALM_S = 0.25
 _ALERT_S = 0.1
@@ -25,7 +25,7 @@ _ALERT_S = 0.1
 _SOON_S = 0.05
 
 
-class FleetBreaker(MemberBase):
+class FleetBreaker(Member):
     """The member on behalf of a breaker, whose circuit is a `FleetCircuit`."""
 
     kind = "breaker"
@@ -40,7 +40,7 @@ class FleetBreaker(MemberBase):
         owner: Breaker | None = self._owner()
         if owner is None:
             return None
-        self._asked()
+        self._kicked = False
 
         def read(circuit: FleetCircuit, now: float) -> tuple[bool, bool]:
             circuit.roll(now)
@@ -50,7 +50,7 @@ class FleetBreaker(MemberBase):
         votes, wants = owner.change(read)
         calls, failures, outcomes = self._sent
         return self._request(
-            # Processes are what a quorum is made of, however many breakers of this name one of them has.
+            # A quorum counts processes, even if one of them has several breakers of this name.
             self._exchange.instance,
             self._generation,
             calls,
@@ -58,7 +58,7 @@ class FleetBreaker(MemberBase):
             int(votes),
             int(wants),
             ",".join(f"{token}={outcome}" for token, outcome in outcomes),
-            # Read anew each time: a reload may have changed them.
+            # Read each time: a reload may have changed them.
             micro(0 if owner.trip is not None else owner.failure_ratio),
             owner.min_calls,
             micro(owner.window or 0),
@@ -110,7 +110,7 @@ class FleetBreaker(MemberBase):
         owner.change(_go_alone)
 
     def release_request(self) -> Request | None:
-        """Nothing: what was counted stays counted, and a lease ends by itself."""
+        """Nothing to give back: counts stay, and a lease ends by itself."""
         return None
 
     def _begin(self, owner: Breaker) -> None:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from .._strategies.limiter.rules.leases import WARM_S, Purse
-from .member import MILLION, MemberBase, micro
+from .member import MILLION, Member, micro
 
 if TYPE_CHECKING:
     from .._strategies.budget.budget import Budget
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from .exchange_thread import ExchangeThread
 
 
-class FleetBudget(MemberBase):
-    """Deposits what its budget's calls earn, and keeps a `Purse` to pay their retries from."""
+class FleetBudget(Member):
+    """Deposits the earnings of its budget's calls, and keeps a `Purse` to pay their retries from."""
 
     kind = "budget"
 
@@ -29,7 +29,7 @@ class FleetBudget(MemberBase):
         self._share: Budget | None = None
         self._began = 0.0
 
-    # What the owner asks, with its lock held.
+    # Called by the owner, with its lock held.
 
     def withdraw(self) -> float:
         """Pay for one retry: 1.0, or 0.0 when refused."""
@@ -47,7 +47,7 @@ class FleetBudget(MemberBase):
         return 1.0 if self.on_failure == "open" else 0.0
 
     def balance(self) -> float:
-        """Return the balance as far as this process knows: what it holds, and what the store had left."""
+        """Return the balance as known to this process: its own tokens, and those that the store had left."""
         if self._share is not None:
             return self._share.balance
         if self.alone:
@@ -61,8 +61,8 @@ class FleetBudget(MemberBase):
         if owner is None:
             return None
         with owner.locked():
-            self._asked()
-            # What was earned in an outage has been spent, or is old by now.
+            self._kicked = False
+            # Tokens earned in an outage of the store have been spent, or are old by now.
             fresh = 0 if self.alone else owner.take_successes()
             at = owner.read_clock()
             if self.alone:
@@ -84,7 +84,7 @@ class FleetBudget(MemberBase):
             return False
         if self.purse.demand.is_warm(at):
             return False
-        # What it knew is old by now.
+        # The last reading is too old to use.
         self.purse.credit = min(self.purse.credit, 1)
         return True
 
@@ -135,5 +135,5 @@ class FleetBudget(MemberBase):
     def _begin(self, owner: Budget) -> None:
         self.purse = Purse(owner.burst, self.purse.instances, min(1, self.purse.credit), owner.last_reading)
         self._share = None
-        # What the parent counted, the parent deposits.
+        # The parent deposits its own count.
         owner.take_successes()

@@ -10,7 +10,7 @@ import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
-from .member import MemberBase, micro
+from .member import Member, micro
 
 if TYPE_CHECKING:
     from .._strategies.bulkhead.bulkhead import Bulkhead
@@ -24,14 +24,14 @@ _RENEW_S = 0.5
 _SPARING_S = 0.1
 #: While it lacks some itself.
 _PRESSED_S = 0.02
-#: What was in use lately is still counted on, less with every visit.
+#: Share of the recent use that is still expected, less with every visit.
 _FADE = 0.8
 
 #: Distinguishes the bulkheads of one name in one process: each has places of its own.
 _numbers = itertools.count(1)
 
 
-class FleetBulkhead(MemberBase):
+class FleetBulkhead(Member):
     """The member on behalf of a bulkhead, whose number of places it sets."""
 
     kind = "bulkhead"
@@ -42,14 +42,14 @@ class FleetBulkhead(MemberBase):
         self._number = next(_numbers)
         self._peak = 0.0
         self._wanted = 0
-        #: Whether the fleet had no more to give when it was last asked.
+        #: True if the fleet had no more to give when it was last asked.
         self._spent = False
         self._is_contended = False
 
     def places(self, owner: Bulkhead) -> int:
-        """Return the number of places without an answer: one; on its own, what ``on_failure`` says."""
+        """Return the places before the first answer, or by ``on_failure`` while the store is down."""
         if not self.alone:
-            # What the others have is unknown yet; a second call waits for the answer.
+            # The use by others is still unknown; a second call waits for the answer.
             return 1
         part = max(1, owner.limit // max(self.instances, self.assumed))
         return {"open": owner.limit, "closed": 0}.get(self.on_failure, part)
@@ -65,7 +65,7 @@ class FleetBulkhead(MemberBase):
         owner: Bulkhead | None = self._owner()
         if owner is None:
             return None
-        self._asked()
+        self._kicked = False
         used, waiting = owner.in_use, owner.queued
         self._peak = max(float(used + waiting), self._peak * _FADE)
         self._wanted = min(owner.limit, used + waiting if self._is_contended else self._foreseen(owner))
@@ -117,7 +117,7 @@ class FleetBulkhead(MemberBase):
             return None
         owner: Bulkhead | None = self._owner()
         used = 0 if owner is None else owner.in_use
-        # What still runs keeps its place for as long as a lease lasts.
+        # A call that still runs keeps its place until the lease ends.
         return self._lease(owner.limit if owner else 0, 0, used, LEASE_S if used else 0.0)
 
     def _begin(self, owner: Bulkhead) -> None:

@@ -43,7 +43,7 @@ _REFUSALS: tuple[type[Exception], ...] = (
     exceptions.OutOfMemoryError,
 )
 
-#: Servers before 7 wrap what happened inside a script in an error of its own.
+#: Servers before 7 wrap an error inside a script in one of their own.
 _WRAPPED = ("READONLY", "OOM ", "MASTERDOWN", "LOADING", "CLUSTERDOWN")
 
 
@@ -74,7 +74,7 @@ def script(name: str) -> Script:
 
 @cache
 def _plain_connections() -> dict[str, Any]:
-    """Switches off what newer clients do on their own: announced maintenance would stretch our timeout."""
+    """Switches off a feature of newer clients: announced maintenance would stretch our timeout."""
     try:
         from redis.maint_notifications import MaintNotificationsConfig
     except ImportError:
@@ -89,8 +89,7 @@ class StoreConnection:
         self._address = address
         self._timeout_s = timeout_s
         self._client: Any = None
-        self._lock: Any = None
-        guard(self)
+        self._lock = guard(self)
         #: Number of times a server did not know a script and was sent its text.
         self.reloads = 0
 
@@ -100,13 +99,13 @@ class StoreConnection:
         if client is not None:
             return client
         # Made without the lock, since a cluster's asks the server; of two racers the first one in counts.
-        made = self._address.connect(self._settings())
+        new_client = self._address.connect(self._settings())
         with self._lock:
             if self._client is None:
-                self._client = made
+                self._client = new_client
             client = self._client
-        if client is not made:
-            made.close()
+        if client is not new_client:
+            new_client.close()
         return client
 
     def _settings(self) -> dict[str, Any]:

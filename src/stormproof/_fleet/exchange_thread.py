@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from .._events import bus, labels
 from .._runtime import clock as _clock
@@ -24,63 +24,23 @@ from .key_format import key_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .member import Member
+
 #: Members asked in one round trip. More would keep a single-threaded server busy for too long.
 _BATCH = 256
 
 #: Poll interval of `ExchangeThread.settle`.
 _LOOK_S = 0.002
 
-#: Pause after an error of our own.
+#: Pause after an error in this module.
 _AFTER_A_BUG_S = 1.0
 
-#: A wait without an end of its own still looks around now and then.
+#: The longest wait between two looks at the members.
 _LONGEST_NAP_S = 5.0
-
-
-class Member(Protocol):
-    """Something that has its state in the store. All methods but `alive` run in the exchange's thread.
-
-    ``next_at`` is when it wants to be visited, on the monotonic clock; inf: not before `ExchangeThread.wake`,
-    called after it was set. ``alone`` alone says if it decides without the store: while the store is away,
-    every member that is not alone gets `lost`.
-    """
-
-    next_at: float
-    alone: bool
-
-    def alive(self) -> bool:
-        """Return True while it is in use. After that its `release_request` is sent, and it is removed."""
-        ...
-
-    def ask(self, now: float) -> Request | None:
-        """Return the request to run now, if any; without one, set ``next_at``."""
-        ...
-
-    def on_reply(self, answer: object, now: float) -> None:
-        """Take the answer to `ask`, and set ``next_at``."""
-        ...
-
-    def on_key_error(self, error: Exception, now: float) -> None:
-        """Handle a corrupt key of this member in a store that works, and set ``next_at``."""
-        ...
-
-    def lost(self, now: float) -> None:
-        """Handle an outage: be ``alone`` until the next `on_reply`, and due as soon as the store is back."""
-        ...
-
-    def release_request(self) -> Request | None:
-        """Return the request that gives back what is held, for the end."""
-        ...
-
-    def forked(self) -> None:
-        """Start anew in a child process: what was held is the parent's."""
-        ...
 
 
 class Tallies:
     """Counts of a store's work, for metrics. Counted without a lock; only the exchange's thread is exact."""
-
-    __slots__ = ("errors", "exchanges", "fallbacks", "latency_s", "outages")
 
     def __init__(self) -> None:
         self.exchanges = 0
@@ -101,7 +61,7 @@ class ExchangeThread:
         self.prefix = prefix
         self.timeout_s = timeout_s
         self.on_failure = on_failure
-        #: Least number of instances, whatever has been counted.
+        #: Least number of instances to assume.
         self.instances = instances
         self._probe = Request("probe", key_of(prefix, "probe", "store"), ())
         self.health = Health()
@@ -126,7 +86,7 @@ class ExchangeThread:
             self._members[member] = None
             self.wake()
         if self._closing:
-            # It was so before, or has come to be meanwhile.
+            # Closed before, or while the member was added.
             self._detach(member)
 
     def wake(self) -> None:
@@ -143,7 +103,7 @@ class ExchangeThread:
     def settle(self, within_s: float) -> bool:
         """Wait until every member has an answer; return False if that takes too long."""
         end = _clock.SYSTEM.now() + within_s
-        while not all(getattr(member, "answered_at", 0.0) is not None for member in tuple(self._members)):
+        while not all(member.answered_at is not None for member in tuple(self._members)):
             if _clock.SYSTEM.now() >= end:
                 return False
             _clock.SYSTEM.sleep(_LOOK_S)
@@ -206,7 +166,7 @@ class ExchangeThread:
             self._link.close()
 
     def _turn(self, now: float) -> None:
-        """One look at what is due, and the nap after it."""
+        """Visit the members that are due, then sleep until the next one is."""
         if self.health.down:
             self._detach_all()
             if now >= self.health.probe_at:
@@ -221,7 +181,9 @@ class ExchangeThread:
 
     def _nap(self, seconds: float) -> None:
         if seconds > 0:
-            self._bell.wait(min(seconds, _LONGEST_NAP_S), _SecondTime())
+            # Checked again after the first nap, which any wake ends.
+            looks = iter((False,))
+            self._bell.wait(min(seconds, _LONGEST_NAP_S), lambda: next(looks, True))
 
     def _round(self, now: float) -> None:
         """Send the requests of all members that are due."""
@@ -254,7 +216,7 @@ class ExchangeThread:
                 member.on_reply(answer, now)
 
     def _detach_all(self) -> None:
-        """Let all members decide alone, and forget those that are not in use any more."""
+        """Let all members decide without the store, and drop those that are no longer in use."""
         for member in tuple(self._members):
             if not member.alive():
                 self._members.pop(member, None)
@@ -269,15 +231,15 @@ class ExchangeThread:
         try:
             run()
         except Exception:
-            # Recorded by `failed`, or irrelevant: what was held expires by itself.
+            # Recorded by `failed`, or irrelevant, since leases expire.
             pass
 
     # The end, and the child.
 
     def close(self) -> None:
-        """Stop the thread and give back what members hold. At most a few timeouts long.
+        """Stop the thread and return to the store what members hold; this takes a few timeouts at most.
 
-        Members that are used after that decide alone.
+        Members that are used after that decide without the store.
         """
         self._closing = True
         self._bell.wake()
@@ -287,12 +249,12 @@ class ExchangeThread:
         self._shutdown()
 
     def retire(self) -> None:
-        """`close`, but let the thread do it, for a store without a reference. Safe in a finalizer."""
+        """Let the thread `close`, for a store that nothing refers to. Safe in a finalizer."""
         self._closing = True
         self._bell.wake()
 
     def _shutdown(self) -> None:
-        """Give back what is held, and let all members decide alone. Safe to run twice."""
+        """Return tokens and leases, and let all members decide without the store. Safe to run twice."""
         members = () if self.health.down else tuple(self._members)
         releases = [request for each in members if (request := each.release_request()) is not None]
         self._detach_all()
@@ -301,7 +263,7 @@ class ExchangeThread:
             self._try(lambda batch=batch: self._link.run_all(batch))  # type: ignore[misc]
 
     def forked(self) -> None:
-        """Go on in a child process: a thread and sockets of its own, and nothing of the parent's leases."""
+        """Go on in a child process, with its own thread and sockets, and without the parent's leases."""
         had = self._thread is not None
         self._thread = None
         self._bell = Sleeper()
@@ -316,16 +278,3 @@ class ExchangeThread:
             self._detach_all()
         if had:
             self._start()
-
-
-class _SecondTime:
-    """True from the second time it is asked: a wake ends the nap, whatever it was about."""
-
-    __slots__ = ("_asked",)
-
-    def __init__(self) -> None:
-        self._asked = False
-
-    def __call__(self) -> bool:
-        asked, self._asked = self._asked, True
-        return asked

@@ -1,4 +1,4 @@
-"""Health of the store: a breaker of its own, which only trips on what makes it unusable.
+"""Health of the store: a breaker that trips only on errors that make the store unusable.
 
 Pure: time and the random draw are parameters.
 """
@@ -14,15 +14,13 @@ LONGEST_PROBE_S = 1.0
 class Health:
     """``state`` is "unknown" until the first answer, then "up" or "down"."""
 
-    __slots__ = ("_wait_s", "error", "probe_at", "since", "state")
-
     def __init__(self) -> None:
         self.state = "unknown"
         #: When the present state began.
         self.since = 0.0
         #: When to try again; only while down.
         self.probe_at = 0.0
-        #: What the last failure was, by its type.
+        #: Type of the last failure.
         self.error: str | None = None
         self._wait_s = FIRST_PROBE_S
 

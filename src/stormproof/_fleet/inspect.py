@@ -14,12 +14,12 @@ _LONGEST_VALUE = 200
 
 def survey(client: object, prefix: str, limit: int, is_cluster: bool) -> list[dict[str, Any]]:
     """One entry a resource, in the order of their names; at most ``limit`` keys are looked at."""
-    found = []
+    entries = []
     for key in _keys(client, prefix, limit, is_cluster):
         parts = parts_of(prefix, key.decode("utf-8", "replace"))
         if parts is not None:
-            found.append(_entry(client, key, *parts))
-    return sorted(found, key=lambda entry: (entry["name"], entry["kind"]))
+            entries.append(_entry(client, key, *parts))
+    return sorted(entries, key=lambda entry: (entry["name"], entry["kind"]))
 
 
 def _keys(client: Any, prefix: str, limit: int, is_cluster: bool) -> Iterator[bytes]:
@@ -38,9 +38,9 @@ def _escaped(prefix: str) -> str:
 
 def _entry(client: Any, key: bytes, name: str, kind: str) -> dict[str, Any]:
     ttl: int = client.pttl(key)
-    held = client.type(key).decode()
+    redis_type = client.type(key).decode()
     entry: dict[str, Any] = {"name": name, "kind": kind, "ttl": ttl / 1000 if ttl >= 0 else None}
-    if held == "hash":
+    if redis_type == "hash":
         fields = {
             field.decode("utf-8", "replace"): _value(value) for field, value in client.hgetall(key).items()
         }
@@ -50,7 +50,7 @@ def _entry(client: Any, key: bytes, name: str, kind: str) -> dict[str, Any]:
             # A key of another program or version: the others are still shown.
             entry["state"] = {"state": "unreadable"}
     else:
-        entry["state"] = {"type": held}
+        entry["state"] = {"type": redis_type}
     return entry
 
 
@@ -63,7 +63,7 @@ def _value(value: bytes) -> Any:
 
 
 def _read(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
-    """The state in the units that people think in. What a key holds of others' data stays out of it."""
+    """Return the state in everyday units, without data that others may have written into the key."""
     if kind in ("budget", "limiter"):
         return {
             "level": fields.get("level", 0) / 1e6,

@@ -37,7 +37,7 @@ def key_of(prefix: str, kind: str, name: str) -> str:
 
 
 def parts_of(prefix: str, key: str) -> tuple[str, str] | None:
-    """(name as it stands in the key, kind), or ``None`` for a key that is none of ours."""
+    """Return (name as it stands in the key, kind), or ``None`` for a key of another program."""
     head, tail = f"{prefix}:{{", key.rpartition("}:")
     if not key.startswith(head) or not tail[1]:
         return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._strategies.limiter.rules.bucket import MOST_TOKENS, Bucket
 from .._strategies.limiter.rules.leases import LeaseBucket, LeaseGrant, horizon_s
-from .member import MILLION, MemberBase, micro
+from .member import MILLION, Member, micro
 
 if TYPE_CHECKING:
     from .._strategies.limiter.limiter import Limiter
@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 class LocalBucket(Bucket):
     """Local bucket of a process without the store: its part of the limit, everything, or nothing."""
 
-    __slots__ = ()
-
     def cancel(self, grant: Grant, now: float) -> None:
-        # What was leased is not given back here.
+        # Leased tokens are not given back here.
         if not isinstance(grant, LeaseGrant):
             super().cancel(grant, now)
 
@@ -30,7 +28,7 @@ class LocalBucket(Bucket):
         return [] if isinstance(grant, LeaseGrant) else super().leave(grant, now)
 
 
-class FleetLimiter(MemberBase):
+class FleetLimiter(Member):
     """Gives its limiter the bucket to use: a `LeaseBucket`, or a `LocalBucket` while the store is down."""
 
     kind = "limiter"
@@ -47,7 +45,7 @@ class FleetLimiter(MemberBase):
         self._next: LeaseBucket | None = None
 
     def _fresh(self, instances: int, now: float) -> LeaseBucket:
-        # One call need not wait for the first answer; what is left for others is unknown yet.
+        # One call need not wait for the first answer; the tokens left for others are still unknown.
         return LeaseBucket(self.rate, self.burst, instances, min(1, self.burst), now, self._patience_s)
 
     def is_dry(self, now: float) -> bool:
@@ -67,7 +65,7 @@ class FleetLimiter(MemberBase):
         owner: Limiter | None = self._owner()
         if owner is None:
             return None
-        self._asked()
+        self._kicked = False
         self._owed, self._wanted = owner.run_locked(self._settle)
         bucket = self._next or self.bucket
         span = round(horizon_s(bucket.instances) * MILLION)
@@ -77,7 +75,7 @@ class FleetLimiter(MemberBase):
     def _settle(self, bucket: Bucket, now: float) -> tuple[int, int]:
         if not self.alone:
             return self.bucket.ask(now)
-        # Coming back: what its share lacks is what it has used of the fleet's tokens meanwhile.
+        # The store is back: tokens missing from the share were used from the fleet's meanwhile.
         again = self._fresh(self.bucket.instances, now)
         if self.on_failure == "local":
             again.level = -float(math.floor(bucket.burst - bucket.tokens(now)))
@@ -104,7 +102,7 @@ class FleetLimiter(MemberBase):
         short = granted < self._wanted
         self._answered(now, self.bucket, short, self.bucket.ready_s(), at)
         if math.isinf(self.next_at):
-            # What it knows now is old when it is needed.
+            # The present reading would be too old when it is needed.
             self.bucket.credit = min(1, self.bucket.credit)
         self._emit_exchanged(granted, self.bucket.usable(at), after / MILLION, instances)
 
@@ -120,7 +118,7 @@ class FleetLimiter(MemberBase):
             lease.credit = MOST_TOKENS
         elif self.on_failure == "local":
             if self.answered_at is None:
-                # What is left is unknown: the whole share, less what was booked on credit.
+                # The tokens left are unknown: assume the whole share, less those booked on credit.
                 lease.credit = share.burst
             share.level = min(float(share.burst), lease.usable(now))
             lease.settle(now)
@@ -141,7 +139,9 @@ class FleetLimiter(MemberBase):
     def release_request(self) -> Request | None:
         owner: Limiter | None = self._owner()
         now = self.bucket.last if owner is None else owner.clock_time()
-        held = 0 if self.alone or self.answered_at is None else self.bucket.held(now)
+        is_leased = not self.alone and self.answered_at is not None
+        # Tokens booked by those in line stay theirs.
+        held = self.bucket.held(now) - round(self.bucket.queued) if is_leased else 0
         if not held:
             return None
         self.bucket.level -= held
@@ -163,7 +163,7 @@ class FleetLimiter(MemberBase):
             if self.alone:
                 before, share = owner.bucket, self._share(now)
                 if self.on_failure == "local":
-                    # What it has used is still to be charged.
+                    # Used tokens are still to be charged.
                     share.level -= before.burst - before.tokens(now)
                 owner.swap_bucket(share)
         self.kick()

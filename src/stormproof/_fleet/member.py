@@ -1,4 +1,4 @@
-"""Base of the members of a fleet: visits by the exchange, and decisions without the store."""
+"""Members of a fleet: visits by the exchange, and decisions without the store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from .key_format import key_of
 
 if TYPE_CHECKING:
     from .._strategies.limiter.rules.leases import LeaseBucket, Purse
-    from .exchange_thread import ExchangeThread
 
 #: Re-check interval for a corrupt key.
 _RECHECK_S = 1.0
@@ -25,28 +24,29 @@ def micro(amount: float) -> int:
     return round(amount * MILLION)
 
 
-class MemberBase:
-    """A `Member` on behalf of ``owner``, to which it has only a weak reference.
+class Member:
+    """Takes part in the exchange on behalf of ``owner``, to which it has only a weak reference.
 
     The owner has the store, and this one the store's exchange alone: the exchange must not keep a
-    store alive that has no other reference.
+    store alive that has no other reference. All methods but `alive`, `kick` and `start` run in the
+    exchange's thread.
     """
 
     kind = ""
 
-    #: When to be visited.
+    #: When to be visited, on the monotonic clock; inf: not before `kick`.
     next_at: float
     #: True while it decides without the store: not reached, closed, or its key is not usable.
     alone: bool
     #: When the store last answered; None: not yet.
     answered_at: float | None
 
-    def __init__(self, owner: object, exchange: ExchangeThread, name: str) -> None:
+    def __init__(self, owner: object, exchange: Any, name: str) -> None:
         self.name = name
         self.key = key_of(exchange.prefix, self.kind, name)
-        self.on_failure = exchange.on_failure
-        #: Least number of instances, whatever has been counted.
-        self.assumed = exchange.instances
+        self.on_failure: str = exchange.on_failure
+        #: Least number of instances to assume.
+        self.assumed: int = exchange.instances
         self._exchange = exchange
         self._owner: weakref.ref[Any] = weakref.ref(owner)
         self._reset()
@@ -61,9 +61,10 @@ class MemberBase:
 
     def start(self) -> None:
         """Take part, from the moment that the owner is complete."""
-        self._exchange.attach(self)  # type: ignore[arg-type]
+        self._exchange.attach(self)
 
     def alive(self) -> bool:
+        """Return True while it is in use. After that its `release_request` is sent, and it is removed."""
         return self._owner() is not None
 
     def kick(self) -> None:
@@ -74,8 +75,17 @@ class MemberBase:
         self.next_at = min(self.next_at, self._earliest)
         self._exchange.wake()
 
-    def _asked(self) -> None:
-        self._kicked = False
+    def ask(self, now: float) -> Request | None:
+        """Return the request to run now, if any; without one, set ``next_at``."""
+        raise NotImplementedError
+
+    def on_reply(self, answer: Any, now: float) -> None:
+        """Take the answer to `ask`, and set ``next_at``."""
+        raise NotImplementedError
+
+    def release_request(self) -> Request | None:
+        """Return the last request, which gives back tokens and leases."""
+        raise NotImplementedError
 
     def _answered(
         self, now: float, lease: LeaseBucket | Purse, short: bool, ready_s: float, at: float
@@ -112,6 +122,7 @@ class MemberBase:
         self._exchange.tallies.fallbacks += 1
 
     def on_key_error(self, error: Exception, now: float) -> None:
+        """Handle a corrupt key of this member in a store that works, and set ``next_at``."""
         if self._key_error_at is None:
             self._key_error_at = now
             self._fell_back()
@@ -125,6 +136,7 @@ class MemberBase:
         self.next_at = now + _RECHECK_S
 
     def lost(self, now: float) -> None:
+        """Handle an outage: be ``alone`` until the next `on_reply`, and due as soon as the store is back."""
         owner = self._owner()
         if owner is not None:
             with owner.locked():
@@ -137,6 +149,7 @@ class MemberBase:
         raise NotImplementedError
 
     def forked(self) -> None:
+        """Start again in a child process: tokens and leases are the parent's."""
         owner = self._owner()
         if owner is not None:
             with owner.locked():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .._events.labels import error_name, store_fault
@@ -24,11 +25,9 @@ from .key_format import key_of, prefix_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
-    from types import TracebackType
     from typing import Self
 
     from .._primitives.options import Seconds
-    from .exchange_thread import Member
 
 _POLICIES = ("local", "open", "closed")
 
@@ -41,7 +40,7 @@ class StoreUnavailable(StormproofError):
 
 
 class RedisStore:
-    """Redis >= 6.2 or Valkey as the place of what a fleet shares.
+    """Redis >= 6.2 or Valkey as the shared state of a fleet.
 
     ``url`` is ``redis://``, ``rediss://``, ``unix://``, ``redis+sentinel://host:port,.../service/db``,
     ``redis+cluster://``, ``"env:NAME"`` (the URL is in that environment variable), or a redis-py
@@ -75,12 +74,11 @@ class RedisStore:
             self._link, self.prefix, self.timeout, self.on_failure, self.instances
         )
         self._callers: Executor | None = None
-        self._lock: Any = None
-        guard(self)
+        self._lock = guard(self)
         _close_at_exit(self)
         weakref.finalize(self, self._exchange.retire).atexit = False
 
-    # For whatever has its state here.
+    # For objects with their state in this store.
 
     @property
     def url(self) -> str:
@@ -110,10 +108,6 @@ class RedisStore:
             "limiter": FleetLimiter,
         }
         return members[kind](owner, self._exchange, name)
-
-    def attach(self, member: Member) -> None:
-        """Let the background exchange visit ``member`` when it is due."""
-        self._exchange.attach(member)
 
     def wake(self) -> None:
         """Let the background exchange visit the members that are due. Cheap; safe in a signal handler."""
@@ -163,9 +157,7 @@ class RedisStore:
         if self._exchange.health.down:
             # Says so without a thread.
             return self.call(script, key, *args)
-        library = interrupts.library()
-        if library is None:
-            raise RuntimeError("acall runs under asyncio or trio, and neither is running here")
+        library = interrupts.required_library("acall")
         if library.__name__ == "trio":
             return await library.to_thread.run_sync(
                 lambda: self.call(script, key, *args), abandon_on_cancel=True
@@ -209,7 +201,7 @@ class RedisStore:
             raise StoreUnavailable(f"store {self.prefix!r} cannot be read ({fault})") from error
 
     def describe(self) -> dict[str, Any]:
-        """The options and what has happened so far, as plain data; no password."""
+        """Return options and counts so far as plain data; no password."""
         return {
             "kind": "RedisStore",
             "url": self.url,
@@ -231,7 +223,7 @@ class RedisStore:
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> RedisStore:
-        # It is a place, not a value: a copy of a policy goes to the same one.
+        # A store is a place, not a value: a copy of a policy uses the same one.
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -240,13 +232,13 @@ class RedisStore:
                 "RedisStore: cannot be pickled, because its URL may hold a password; make it in each "
                 "process, or give the URL as 'env:NAME'"
             )
-        options = (self.prefix, self.timeout, self.on_failure, self.cluster, self.instances)
-        return _rebuild, (self.address.target, *options)
+        rebuild = partial(RedisStore, cluster=self.cluster, instances=self.instances)
+        return rebuild, (self.address.target, self.prefix, self.timeout, self.on_failure)
 
     # The end.
 
     def close(self) -> None:
-        """Give back what is leased, stop the thread, close the connections. May be called twice.
+        """Return the leases, stop the thread, close the connections. May be called twice.
 
         Strategies with their state here use ``on_failure`` from then on. A store without a reference
         closes itself.
@@ -261,21 +253,13 @@ class RedisStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.close()
 
     def after_fork(self) -> None:
-        """Start anew in a child process: another name, other sockets, another thread."""
+        """Start again in a child process: another name, other sockets, another thread."""
         self._callers = None
         self._exchange.forked()
-
-
-def _rebuild(
-    url: str, prefix: str, timeout: float, on_failure: str, cluster: bool | None, instances: int
-) -> RedisStore:
-    return RedisStore(url, prefix, timeout, on_failure, cluster=cluster, instances=instances)
 
 
 def _close_at_exit(store: RedisStore) -> None:
@@ -288,7 +272,7 @@ def _close_at_exit(store: RedisStore) -> None:
             target.close()
 
     atexit.register(close)
-    # A finalizer would otherwise run at the exit too, before what it takes away.
+    # Otherwise the finalizer would run at exit, too, before the objects that it removes.
     weakref.finalize(store, atexit.unregister, close).atexit = False
 
 

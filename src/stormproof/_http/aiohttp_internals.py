@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from .body import AsyncBody
 
-#: What a request remembers of being sent.
+#: Attributes that a request gets when it is sent.
 _SENT = ("response", "_ClientRequest__writer")
 
 

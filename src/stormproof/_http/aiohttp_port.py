@@ -105,7 +105,7 @@ class Port:
         if isinstance(by_size, Refused) or isinstance(payload, BytesPayload) or _made(payload) is not None:
             return by_size
         once = _Payload(payload)
-        # Older releases take one that was read in part for one that was not.
+        # Older releases of aiohttp treat a payload that was read in part as unread.
         internals.wrap_iterator(payload, lambda inner: _Watched(inner, once))
         return once
 
@@ -142,7 +142,7 @@ class Port:
             if isinstance(error, (aiohttp.ClientError, TimeoutError)):
                 raise
             raise aiohttp.ClientOSError(*error.args) from error
-        # A redirect is followed whatever is wrong with its body.
+        # A redirect is followed even if its body is broken.
         is_redirect = 300 <= response.status < 400 and "Location" in response.headers
         if most and response.status < 400 and not is_redirect and not _has_come(response):
             await self.buffer(response, most)

@@ -26,7 +26,9 @@ def attempt(exchange: Exchange) -> Steps:
     exchange.last = None
     exchange.simple = False
     if exchange.number > 1:
-        yield from release(exchange)
+        # Of hedges that retry side by side, another one may still read what is open.
+        if not exchange.rules.hedges_retries:
+            yield from release(exchange)
         exchange.repeat.replay.rewind()
     response = yield from _answer(exchange)
     return (yield from judged(exchange, response))
@@ -56,7 +58,8 @@ def _answer(exchange: Exchange) -> Steps:
     exchange.started = True
     if tracing.begin is None:
         return (yield from _attempted(exchange, (port.fetch, request, most)))
-    end = tracing.begin(port.method(request), port.url(request), exchange.number)
+    exchange.sent += 1
+    end = tracing.begin(port.method(request), port.url(request), exchange.sent)
     try:
         response = yield from _attempted(exchange, (port.fetch, request, most))
     except BaseException as error:

@@ -186,6 +186,6 @@ def place(file: object) -> int | None:
             return None
         at = tell()
     except Exception:
-        # Pipes, sockets and odd wrappers say so in many ways.
+        # Pipes, sockets and unusual wrappers raise many kinds of error.
         return None
     return at if isinstance(at, int) else None

@@ -23,18 +23,20 @@ if TYPE_CHECKING:
     Transfer = Callable[..., T]
     Manager = TypeVar("Manager", bound=PoolManager)
 
-    class Stream(Protocol):
+    class NetworkStream(Protocol):
         """A network stream of httpcore's."""
 
         def get_extra_info(self, info: str) -> object: ...
 
-    class Backend(Protocol):
+    class NetworkBackend(Protocol):
         """A network backend of httpcore's."""
 
-        def connect_tcp(self, *args: object, **options: object) -> Stream: ...
-        def connect_unix_socket(self, *args: object, **options: object) -> Stream: ...
+        def connect_tcp(self, *args: object, **options: object) -> NetworkStream: ...
+        def connect_unix_socket(self, *args: object, **options: object) -> NetworkStream: ...
 
 
+#: A phase's timeout that is longer than the time left by no more was taken from the same deadline just now.
+_SLACK_S = 0.001
 #: The subclasses, one per mixin and class of a library.
 _kinds = Recent(64)
 
@@ -65,7 +67,7 @@ def _within(sock: socket.socket, transfer: Transfer[T], args: Any, options: Any)
     if left <= 0.0:
         raise TimeoutError("timed out")
     own = sock.gettimeout()
-    if own is not None and own <= left:
+    if own is not None and own <= left + _SLACK_S:
         return transfer(sock, *args, **options)
     sock.settimeout(left)
     moved = transfer(sock, *args, **options)
@@ -153,7 +155,7 @@ class _BoundedStream:
         return _bounded_stream(super().start_tls(*args, **options))  # type: ignore[misc]
 
 
-def _bounded_stream(stream: Stream) -> Stream:
+def _bounded_stream(stream: NetworkStream) -> NetworkStream:
     sock = stream.get_extra_info("socket")
     if bounded(sock) is not None and hasattr(stream, "__dict__"):
         stream.__class__ = _derive(_BoundedStream, type(stream))
@@ -161,7 +163,7 @@ def _bounded_stream(stream: Stream) -> Stream:
 
 
 class _BoundedBackend:
-    def __init__(self, inner: Backend) -> None:
+    def __init__(self, inner: NetworkBackend) -> None:
         self._inner = inner
 
     def __getattr__(self, name: str) -> object:

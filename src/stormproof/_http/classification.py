@@ -5,6 +5,7 @@ from __future__ import annotations
 from .._classify.classifier import Classifier, transient
 from .._classify.server_hints import read, should_retry
 from .._policy.policy import Policy
+from .._strategies.hedge.hedge import Hedge
 from .._strategies.keyed import Keyed
 from .._strategies.retry.retry import Retry
 from .headers import both_kinds
@@ -26,6 +27,7 @@ class Rules:
         "classifies",
         "failing",
         "floor",
+        "hedges_retries",
         "key_names",
         "methods",
         "name",
@@ -39,6 +41,8 @@ class Rules:
         #: Name of every request in events, metrics and marks: one, however many hosts there are.
         self.name = name
         retries = _retries(policy)
+        #: True if hedges retry side by side: a Hedge stands around a Retry.
+        self.hedges_retries = _hedges_retries(policy)
         #: True if the policy retries at all.
         self.retries = any(retry.attempts != 1 for retry in retries)
         own = [retry.on.settings for retry in retries if isinstance(retry.on, Classifier)]
@@ -61,9 +65,18 @@ class Rules:
         return status >= 400 and should_retry(read(list(fields))) is True
 
 
+def _strategies(policy: Policy) -> list[object]:
+    return [s.template if isinstance(s, Keyed) else s for s in policy.strategies]
+
+
 def _retries(policy: Policy) -> list[Retry]:
-    strategies = [s.template if isinstance(s, Keyed) else s for s in policy.strategies]
-    return [strategy for strategy in strategies if isinstance(strategy, Retry)]
+    return [strategy for strategy in _strategies(policy) if isinstance(strategy, Retry)]
+
+
+def _hedges_retries(policy: Policy) -> bool:
+    strategies = iter(_strategies(policy))
+    # The second looks on behind the first Hedge.
+    return any(isinstance(s, Hedge) for s in strategies) and any(isinstance(s, Retry) for s in strategies)
 
 
 def _changes(options: ClientOptions, own: list[ClassifierSettings]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ What may be sent again is in `repeat_rules`, what the caller gets in the end in 
 
 from __future__ import annotations
 
-from .._context.deadlines import ambient, bypass
+from .._context.deadlines import ambient, remaining_for_attempt
 from .draft import Draft
 from .repeat_rules import RepeatRules
 from .timeouts import as_seen, call_remaining
@@ -34,11 +34,13 @@ class Exchange:
 
     #: The attempt's number, from 1.
     number = 1
-    #: True once the attempt at hand has sent anything.
+    #: Number of requests that were sent while attempts are traced: hedges and new credentials count, too.
+    sent = 0
+    #: True once the current attempt has sent anything.
     started = False
-    #: How the last attempt ended: its error; ``None`` while one is out, or when it was cut off.
+    #: Error of the last attempt; ``None`` while one is in flight, or when it was cut off.
     last: Exception | None = None
-    #: How the attempt before this one ended for the retry loop, which also sees those that were cut off.
+    #: Error of the attempt before this one as the retry loop sees it, which includes those that were cut off.
     before: Exception | None = None
     #: The response of an attempt that was made the short way and succeeded.
     answered: object = None
@@ -92,7 +94,7 @@ class Exchange:
 
     @property
     def draft(self) -> Draft:
-        """The request of the attempt at hand, which a hook may change."""
+        """The request of the current attempt, which a hook may change."""
         if self._draft is None:
             port, request = self.port, self.request
             headers = port.headers(request) if self._base is None else self._base
@@ -124,8 +126,8 @@ class Exchange:
         extra: dict[str, str] = {}
         limit: float | None = None
         scope = ambient()
-        if scope is not None and not bypass():
-            limit = scope.remaining()
+        if scope is not None:
+            limit = remaining_for_attempt(scope)
             if limit is not None and options.timeout_header is not None:
                 # A server that stops in the middle does not know the outcome, and a retry with the same key
                 # is there to find the answer: the key's request has the time of the whole call.

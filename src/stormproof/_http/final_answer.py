@@ -75,7 +75,7 @@ def _mark_response(exchange: Exchange, response: object, error: Exception) -> No
 
 
 def _explain(exchange: Exchange, error: Exception) -> None:
-    """Note on ``error`` why it was not retried, where it is worth it and only the request was in the way.
+    """Note on ``error`` why it was not retried, if it is retryable and only the request forbade it.
 
     The retry loop has done so already, unless a library names the request on its errors: then the policy's
     classifier saw it before the loop could ask.

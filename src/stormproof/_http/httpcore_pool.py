@@ -67,7 +67,7 @@ async def repair(transport: Any, error: BaseException | None = None) -> None:
 
 
 def _frames(error: BaseException) -> Iterator[tuple[Any, dict[str, Any], bool]]:
-    """What ``error`` came through: each ``self``, its local names, and whether it writes to HTTP/2."""
+    """Return the frames of ``error``: each ``self``, its local names, and whether it writes to HTTP/2."""
     trace = error.__traceback__
     while trace is not None:
         frame = trace.tb_frame
@@ -154,7 +154,7 @@ def _take_back(requests: list[Any], connections: list[Any]) -> None:
 
 
 def _layers(connection: Any) -> Iterator[Any]:
-    """What the pool holds (perhaps a proxy tunnel), and the connections under it."""
+    """``connection`` (perhaps a proxy tunnel), then each connection under it."""
     while connection is not None:
         yield connection
         connection = getattr(connection, "_connection", None)

@@ -6,7 +6,7 @@ more than all the rest of a request that succeeds, or because there is none.
 
 from __future__ import annotations
 
-from .headers import announced, has_field, length_of
+from .headers import announced, has_field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,10 +32,33 @@ def content_length(headers: httpx.Headers) -> int:
     entries: Entries | None = getattr(headers, "_list", None)
     if entries is None:
         return announced(headers.raw) or 0
-    for entry in entries:
-        if entry[1] == b"content-length":
-            return length_of(entry[2]) or 0
+    for _, name, value in entries:
+        if name == b"content-length":
+            # Of bytes, only ASCII digits are digits: `length_of`, without the call.
+            return int(value) if len(value) < 19 and value.isdigit() else 0
     return 0
+
+
+def with_fields(headers: httpx.Headers, fields: dict[str, str]) -> httpx.Headers:
+    """A copy of ``headers`` with ``fields`` set."""
+    entries: Entries | None = getattr(headers, "_list", None)
+    if entries is None:
+        copy = type(headers)(headers)
+        copy.update(fields)
+        return copy
+    copy = object.__new__(type(headers))
+    copy.__dict__.update(headers.__dict__)
+    copy._list = entries = entries.copy()
+    for name, value in fields.items():
+        raw = name.encode()
+        lower = raw.lower()
+        for entry in entries:
+            if entry[1] == lower:
+                copy[name] = value
+                break
+        else:
+            entries.append((raw, lower, value.encode()))
+    return copy
 
 
 def content_in_memory(request: httpx.Request) -> bytes:

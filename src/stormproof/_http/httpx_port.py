@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from operator import attrgetter
 
 from .._context.deadlines import remaining
@@ -9,7 +10,7 @@ from .._runtime.shielded_close import await_cancel_at_suspension, await_shielded
 from .body import WHOLE, Files, Once, Refused, place, replay_of
 from .headers import announced
 from .httpcore_pool import await_on_shared_connection, is_multiplexed, repair, repair_sync
-from .httpx_internals import clone, content_in_memory, content_length, given_stream, has_header
+from .httpx_internals import clone, content_in_memory, content_length, given_stream, has_header, with_fields
 from .streams import Broken, Guarded, Rest, Watched
 
 TYPE_CHECKING = False
@@ -79,7 +80,7 @@ class ShrinkingLate(Shrinking):
     grace_s = _GRACE_S
 
 
-class _Port:
+class HttpxPort:
     """The part that does not depend on threads or tasks; ``library`` is the httpx module."""
 
     __slots__ = (
@@ -156,16 +157,13 @@ class _Port:
         attempt.extensions = extensions = dict(request.extensions)
         if limit_s is not None:
             extensions["timeout"] = self.shrinking(extensions.get("timeout") or _UNLIMITED)
-        if draft is None:
-            headers = self._library.Headers(request.headers)
-        else:
-            headers = self._library.Headers(draft.headers.pairs, encoding=request.headers.encoding)
+        headers = request.headers
+        if draft is not None:
+            headers = self._library.Headers(draft.headers.pairs, encoding=headers.encoding)
             attempt.url = self._library.URL(draft.url)
             if draft.moved:
                 extensions.pop("sni_hostname", None)
-        attempt.headers = headers
-        for name, value in extra.items():
-            headers[name] = value
+        attempt.headers = with_fields(headers, extra)
         return attempt
 
     # Responses.
@@ -237,7 +235,7 @@ def _of_parts(parts: Iterable[object], length: int | None, limit: int | None) ->
     return Files([(file, 0) for file in files]) if files else WHOLE
 
 
-class ThreadPort(_Port):
+class ThreadPort(HttpxPort):
     """The port of a sync transport."""
 
     __slots__ = ()
@@ -255,8 +253,11 @@ class ThreadPort(_Port):
             stream: httpx.SyncByteStream = response.stream  # type: ignore[assignment]
             try:
                 body = b"".join(stream)
-            finally:
-                stream.close()
+            except BaseException:
+                with suppress(Exception):
+                    stream.close()
+                raise
+            stream.close()
             response.stream = self._bytes(body)
         return response
 
@@ -273,12 +274,11 @@ class ThreadPort(_Port):
                 size += len(chunk)
                 if size > most:
                     return self._rest_of(response, chunks, iterator)
-        except Exception as error:
-            stream.close()
-            self._broke(response, chunks, error)
-            raise
-        except BaseException:
-            stream.close()
+        except BaseException as error:
+            with suppress(Exception):
+                stream.close()
+            if isinstance(error, Exception):
+                self._broke(response, chunks, error)
             raise
         stream.close()
         return self._whole(response, chunks)
@@ -302,12 +302,18 @@ def _is_http2(response: httpx.Response) -> bool:
     return bool(response.extensions.get("http_version") == b"HTTP/2")
 
 
+async def _close_anyhow(stream: httpx.AsyncByteStream) -> None:
+    """Close a stream whose reading has ended in an error, which is the one to be raised."""
+    with suppress(Exception):
+        await await_shielded(stream.aclose())
+
+
 async def _close(response: httpx.Response) -> None:
     stream: httpx.AsyncByteStream = response.stream  # type: ignore[assignment]
     await stream.aclose()
 
 
-class TaskPort(_Port):
+class TaskPort(HttpxPort):
     """The port of an async transport."""
 
     __slots__ = ("_wait",)
@@ -336,8 +342,10 @@ class TaskPort(_Port):
             stream: httpx.AsyncByteStream = response.stream  # type: ignore[assignment]
             try:
                 body = b"".join([chunk async for chunk in stream])
-            finally:
-                await stream.aclose()
+            except BaseException:
+                await _close_anyhow(stream)
+                raise
+            await stream.aclose()
             response.stream = self._bytes(body)
         else:
             guarded = self._guarded()
@@ -359,12 +367,10 @@ class TaskPort(_Port):
                 size += len(chunk)
                 if size > most:
                     return self._rest_of(response, chunks, iterator)
-        except Exception as error:
-            await await_shielded(stream.aclose())
-            self._broke(response, chunks, error)
-            raise
-        except BaseException:
-            await await_shielded(stream.aclose())
+        except BaseException as error:
+            await _close_anyhow(stream)
+            if isinstance(error, Exception):
+                self._broke(response, chunks, error)
             raise
         await await_shielded(stream.aclose())
         return self._whole(response, chunks)

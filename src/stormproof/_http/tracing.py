@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     #: Ends the span of an attempt: its status, or the error that it ended in.
     End = Callable[[int | None, BaseException | None], None]
-    #: Begins one: the method, the URL, and the attempt's number from 1.
+    #: Begins one: the method, the URL, and the number of the request from 1.
     Begin = Callable[[str, str, int], End]
 
 #: ``None``: attempts are not traced.

@@ -23,10 +23,17 @@ if TYPE_CHECKING:
 _MISSING: Policy = object()  # type: ignore[assignment]
 
 
-def wrong_client(transport: object, name: str, other_name: str, client: str, right: str) -> AttributeError:
-    """Return the error for an attribute that ``transport`` lacks; the other client uses ``other_name``."""
+#: Methods that a client of the other kind may call first.
+_SYNC_NAMES = ("handle_request", "__enter__", "close")
+_ASYNC_NAMES = ("handle_async_request", "__aenter__", "aclose")
+
+
+def wrong_client(
+    transport: object, name: str, other_names: tuple[str, ...], client: str, right: str
+) -> AttributeError:
+    """Return the error for an attribute that ``transport`` lacks; the other client uses ``other_names``."""
     kind = type(transport).__name__
-    if name == other_name:
+    if name in other_names:
         return AttributeError(f"{kind}: client must not be {client}, which takes {right}(policy)", name=name)
     return AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=transport)
 
@@ -86,7 +93,7 @@ class Threads(Wrapping):
         self._wrap(policy, transport, options, False)
 
     def __getattr__(self, name: str) -> Any:
-        raise wrong_client(self, name, "handle_async_request", "AsyncClient", "AsyncTransport")
+        raise wrong_client(self, name, _ASYNC_NAMES, "AsyncClient", "AsyncTransport")
 
     def handle_request(self, request: Any) -> Any:
         return self._client.send(request, request.extensions.get("stormproof"))
@@ -109,7 +116,7 @@ class Tasks(Wrapping):
         self._wrap(policy, transport, options, True)
 
     def __getattr__(self, name: str) -> Any:
-        raise wrong_client(self, name, "handle_request", "Client", "Transport")
+        raise wrong_client(self, name, _SYNC_NAMES, "Client", "Transport")
 
     async def handle_async_request(self, request: Any) -> Any:
         return await self._client.send_async(request, request.extensions.get("stormproof"))

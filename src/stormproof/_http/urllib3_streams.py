@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _CHUNK = 16384
 
 
-class Watched:
+class WatchedBody:
     """A request body that can be read once, and records that reading has begun."""
 
     def __init__(self, inner: Iterable[bytes] | IO[bytes], once: Once) -> None:
@@ -33,8 +33,8 @@ class Watched:
         return iter(self._inner)
 
 
-class WatchedFile(Watched):
-    """`Watched`, for what is read and not iterated."""
+class WatchedFile(WatchedBody):
+    """`WatchedBody`, for what is read and not iterated."""
 
     _inner: IO[bytes]
 
@@ -43,8 +43,8 @@ class WatchedFile(Watched):
         return self._inner.read(size)
 
 
-def watched(body: Iterable[bytes] | IO[bytes], once: Once) -> Watched:
-    return (WatchedFile if hasattr(body, "read") else Watched)(body, once)
+def watched(body: Iterable[bytes] | IO[bytes], once: Once) -> WatchedBody:
+    return (WatchedFile if hasattr(body, "read") else WatchedBody)(body, once)
 
 
 def drain(response: BaseHTTPResponse, most: int) -> None:

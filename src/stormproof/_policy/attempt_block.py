@@ -17,7 +17,6 @@ from .._strategies.retry.retry import Retry
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from contextvars import Token
-    from types import TracebackType
     from typing import Any, Self
 
     from .._context.attempts import Running
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
 class Block:
     """Iterable of attempts; each loop starts anew, so one object serves any number of threads and tasks."""
-
-    __slots__ = ("policy", "retry")
 
     def __init__(self, policy: PolicySettings) -> None:
         others = [type(s).__name__ for s in policy.strategies if not isinstance(s, Retry)]
@@ -69,11 +66,11 @@ class _Turns:
         self._place = place
         self._attempt: BlockAttempt | None = None
         self._off = False
-        #: ``None`` where policies are off, and when it is over.
+        #: ``None`` where policies are off, and after the end of the block.
         self._run: RetriedCall | None = None
-        #: What the attempt before came to, until the wait for the next is over.
+        #: The outcome of the last attempt, until the wait for the next one ends.
         self._outcome: tuple[Any, Exception | None] = (None, None)
-        #: The seconds to sleep before what follows from it.
+        #: Seconds to sleep before the next step.
         self._wait: float | None = None
 
     def _pause(self) -> float | None:
@@ -118,16 +115,18 @@ class _Turns:
                     self._end(value, error, handled=False)
             if self._run is None:
                 return None
-            made = self._run.begin(error)
-            self._attempt = BlockAttempt(self, made.operation, made.number, made.last_error, self._place)
+            attempt = self._run.begin(error)
+            self._attempt = BlockAttempt(
+                self, attempt.operation, attempt.number, attempt.last_error, self._place
+            )
             return self._attempt
         finally:
             del error
 
     def settle(self, value: object, error: Exception | None, answer: object) -> bool:
-        """Take in an attempt's outcome: True if its error is taken care of (another attempt, or a value).
+        """Record an attempt's outcome; return True if its error is handled: by another attempt, or a value.
 
-        ``answer`` is what ``on_result`` says of ``value``.
+        ``answer`` is the result of ``on_result`` for ``value``.
         """
         assert self._run is not None
         self._run.answer = answer
@@ -161,7 +160,7 @@ class _Turns:
             del run, error, failure
 
     def __del__(self) -> None:
-        # A loop that was left while a wait was due: what it waited for is free again.
+        # The loop was left while a wait was due: what it had reserved is released.
         if self._wait is not None:
             self._interrupted()
 
@@ -184,13 +183,15 @@ class _Turns:
 
 
 def _drop_mark(error: BaseException) -> None:
-    """Raised while the mark that carried it is handled, an error has that as its context, and each
-    would hold the other."""
+    """Remove the marker from the context of ``error``, raised while the marker was handled.
+
+    Each would keep the other alive.
+    """
     try:
         if isinstance(error.__context__, (Permanent, RetryAfter)):
             error.__context__ = error.__context__.__context__
     except Exception:
-        # It refuses even this.
+        # The error refuses the change.
         pass
 
 
@@ -278,28 +279,23 @@ class BlockAttempt(Attempt):
         self._token = running.set(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
         held = [error]
         # Tracebacks may come to refer to this frame; an error kept here would keep itself alive.
         del error, traceback
-        rule = self._leave(kind)
+        rule = self._leave(kind is None)
         return self._settle(held, None if rule is None else _sync.call_hook(*rule, None, self.result))
 
-    def _leave(self, kind: type[BaseException] | None) -> tuple[str, Any] | None:
+    def _leave(self, has_result: bool) -> tuple[str, Any] | None:
         """End the attempt; return the rule that is to judge its result."""
         assert self._token is not None
         running.reset(self._token)
         self.over = True
-        on_result = None if kind is not None or self._turns is None else self._turns.on_result
+        on_result = None if self._turns is None or not has_result else self._turns.on_result
         return None if on_result is None else ("on_result", on_result)
 
     def _settle(self, held: list[BaseException | None], answer: object) -> bool:
-        """Settle the attempt: True if its error (the one ``held``) is taken care of."""
+        """Settle the attempt: True if its error (the one in ``held``) is handled."""
         turns, self._turns = self._turns, None
         error = held.pop()
         if turns is None or (error is not None and not isinstance(error, Exception)):
@@ -312,13 +308,8 @@ class BlockAttempt(Attempt):
     async def __aenter__(self) -> Self:
         return self.__enter__()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool:
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
         held = [error]
         del error, traceback
-        rule = self._leave(kind)
+        rule = self._leave(kind is None)
         return self._settle(held, None if rule is None else await _aio.call_hook(*rule, None, self.result))

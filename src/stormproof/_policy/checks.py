@@ -13,6 +13,7 @@ from .._strategies.fallback import Fallback
 from .._strategies.hedge.hedge import Hedge
 from .._strategies.keyed import Keyed
 from .._strategies.protocol import Part
+from .._strategies.retry.backoff import Backoff, Jittered
 from .._strategies.retry.retry import Retry
 from .._strategies.timeout import Timeout
 
@@ -28,7 +29,7 @@ class PolicyWarning(UserWarning):
 
 
 def check(strategies: tuple[Any, ...]) -> list[str]:
-    """Refuse a row that cannot make sense (`ValueError`); gives a warning for each doubtful pair."""
+    """Refuse a pipeline that makes no sense (`ValueError`); return a warning for each doubtful pair."""
     retries = [s for s in strategies if isinstance(s, Retry)]
     every = [s.template if isinstance(s, Keyed) else s for s in strategies]
     loops = [s for s in every if isinstance(s, Retry)]
@@ -45,7 +46,7 @@ def check(strategies: tuple[Any, ...]) -> list[str]:
     _check_hedges(strategies)
     return [
         *_doubtful_times(strategies),
-        *_doubtful_units(every),
+        *_doubtful_waits(every),
         *_strategy_warnings(every),
         *doubtful_order(strategies),
     ]
@@ -61,15 +62,15 @@ def certain_breakers(strategies: tuple[Any, ...]) -> tuple[Any, ...]:
     place = next((i for i, s in enumerate(strategies) if isinstance(s, Retry)), None)
     if place is None:
         return ()
-    retry, found = strategies[place], []
+    retry, breakers = strategies[place], []
     if retry.before_attempt is not None or getattr(retry.budget, "wait", False):
         return ()
     for strategy in strategies[place + 1 :]:
         if isinstance(strategy, (Fallback, Hedge)):
             break
         if isinstance(strategy, Breaker) and strategy.store is None:
-            found.append(strategy)
-    return tuple(found)
+            breakers.append(strategy)
+    return tuple(breakers)
 
 
 def _check_hedges(strategies: tuple[Any, ...]) -> None:
@@ -99,21 +100,33 @@ def _doubtful_times(strategies: tuple[Any, ...]) -> list[str]:
     ]
 
 
-def _doubtful_units(every: list[Any]) -> list[str]:
-    found = [
+def _least_wait(backoff: Backoff) -> float:
+    """Return the shortest first wait; 0 where a method or jitter of the user's own decides."""
+    return backoff.bounds(0)[0] if type(backoff).delay is Jittered.delay else 0.0
+
+
+def _doubtful_waits(every: list[Any]) -> list[str]:
+    warnings = [
         f"Timeout({s.seconds:g}) lets one attempt take {s.seconds:g} seconds: durations are not milliseconds"
         for s in every
         if isinstance(s, Timeout) and s.seconds > 100 and s.seconds % 60
     ]
     for retry in (s for s in every if isinstance(s, Retry)):
-        first = retry.backoff.ceiling(0) if hasattr(retry.backoff, "ceiling") else 0.0
-        largest = getattr(retry.backoff, "cap", None) or first
-        if retry.within is not None and first > max(retry.within, 10.0) and largest >= 1000:
-            found.append(
-                f"the first wait of {type(retry.backoff).__name__} may be {first:g} seconds, longer than "
-                f"within={retry.within:g}: durations are not milliseconds"
+        if retry.within is None or not isinstance(retry.backoff, Backoff):
+            continue
+        kind, allowed = type(retry.backoff).__name__, f"longer than within={retry.within:g}"
+        first, least = retry.backoff.ceiling(0), _least_wait(retry.backoff)
+        if least > max(retry.within, 10.0):
+            warnings.append(
+                f"the first wait of {kind} is at least {least:g} seconds, {allowed}: nothing is retried "
+                "unless a server asks for a wait"
             )
-    return found
+        elif first > max(retry.within, 10.0) and (getattr(retry.backoff, "cap", None) or first) >= 1000:
+            warnings.append(
+                f"the first wait of {kind} may be {first:g} seconds, {allowed}: durations are not "
+                "milliseconds"
+            )
+    return warnings
 
 
 def _strategy_warnings(every: list[Any]) -> list[str]:
@@ -127,19 +140,19 @@ def _strategy_warnings(every: list[Any]) -> list[str]:
 
 
 def doubtful_order(strategies: tuple[Any, ...]) -> list[str]:
-    """A warning for each strategy that does something else where it stands than it is made for."""
-    found = []
+    """Return a warning for each strategy that does not do what it is made for in its place."""
+    warnings = []
     for retry in (s for s in strategies if isinstance(s, Retry)):
         if _around(strategies, Timeout, retry):
-            found.append("Timeout outside Retry cuts off all attempts together; Deadline is made for that")
+            warnings.append("Timeout outside Retry cuts off all attempts together; Deadline is made for that")
         if _around(strategies, Bulkhead, retry):
-            found.append("Bulkhead outside Retry keeps its place during the waits between attempts")
+            warnings.append("Bulkhead outside Retry keeps its place during the waits between attempts")
         inside = strategies[next(i for i, s in enumerate(strategies) if s is retry) :]
         if any(isinstance(s, Fallback) and _swallows(s, retry) for s in inside):
-            found.append("Fallback inside Retry answers for what Retry should see; it belongs outside")
+            warnings.append("Fallback inside Retry answers for what Retry should see; it belongs outside")
         if any(isinstance(s, Deadline) for s in inside) and not retry.judge(DeadlineExceeded("")).retry:
-            found.append("Deadline inside Retry ends the call for good; Timeout ends an attempt")
-    return found
+            warnings.append("Deadline inside Retry ends the call for good; Timeout ends an attempt")
+    return warnings
 
 
 def _swallows(fallback: Fallback, retry: Retry) -> bool:
@@ -147,8 +160,8 @@ def _swallows(fallback: Fallback, retry: Retry) -> bool:
     caught: Any = fallback.on if isinstance(fallback.on, tuple) else (fallback.on,)
     if not all(isinstance(kind, type) for kind in caught):
         return False
-    asked = retry.on if isinstance(retry.on, tuple) else (retry.on,)
-    named = [kind for kind in asked if isinstance(kind, type)]
+    kinds = retry.on if isinstance(retry.on, tuple) else (retry.on,)
+    named = [kind for kind in kinds if isinstance(kind, type)]
     return Exception in caught or (bool(named) and all(issubclass(kind, caught) for kind in named))
 
 
@@ -207,8 +220,8 @@ def bounds(strategies: tuple[Any, ...]) -> tuple[float, float]:
     else:
         inside, outside = strategies[place:], strategies[:place]
     shortest = [
-        min((s.seconds for s in row if isinstance(s, (Timeout, Deadline))), default=math.inf)
-        for row in (inside, outside)
+        min((s.seconds for s in part if isinstance(s, (Timeout, Deadline))), default=math.inf)
+        for part in (inside, outside)
     ]
     return shortest[0], shortest[1]
 

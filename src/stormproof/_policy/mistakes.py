@@ -12,13 +12,12 @@ from .checks import PolicyWarning
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import FrameType
     from typing import Any
 
 
 def undecoratable(inner: object) -> str:
-    """Return why ``inner`` cannot be decorated, and what can be done instead."""
+    """Return the reason why ``inner`` cannot be decorated, with advice."""
     kind, advice = "functions and callables", "a bare @retry needs its parentheses: @retry(on=...)"
     if isinstance(inner, property):
         advice = "put the policy below @property, on the getter"
@@ -29,6 +28,28 @@ def undecoratable(inner: object) -> str:
         if callable(close := getattr(inner, "close", None)):
             close()
     return f"Policy: what is decorated must be one of {kind}, got {inner!r}; {advice}"
+
+
+#: What to write in place of what is not a strategy, by the name of its type.
+_IN_PLACE_OF = {
+    **dict.fromkeys(("list", "tuple"), "give them one by one: Policy(*strategies)"),
+    **dict.fromkeys(("Limiter", "Pacer"), "did you mean RateLimit(limiter)?"),
+    "Scope": "did you mean Deadline(seconds)?",
+    "Policy": "give its strategies: Policy(*policy.strategies)",
+    "function": "decorate it: Policy(...)(fn)",
+}
+
+
+def not_a_strategy(given: object, owner: str = "Policy") -> str:
+    """Return why ``given`` cannot stand in a policy, and what can be done instead."""
+    if isinstance(given, type):
+        advice: str | None = f"did you mean {given.__name__}(...)?"
+    elif hasattr(given, "withdraw"):
+        advice = "did you mean Retry(budget=...)?"
+    else:
+        advice = _IN_PLACE_OF.get(type(given).__name__)
+    hint = f"; {advice}" if advice else ""
+    return f"{owner}: strategies must be strategies such as Retry(), got {given!r}{hint}"
 
 
 def _users_frame() -> tuple[Any, int, list[str]]:
@@ -48,25 +69,33 @@ def warn(doubt: str) -> None:
     warnings.warn(f"Policy: {doubt}", PolicyWarning, stacklevel=_users_frame()[1] + 1)
 
 
-#: Places in users' code where policies with a budget of their own are made, and what became of those.
+#: Places in users' code that make policies with a budget of their own, and how many of those were dropped.
 _places = Recent(1024)
-#: After these many that were dropped, a policy is taken to be made for each call.
-_DROPPED = 50
+#: A policy is taken to be made for each call once these many were dropped, and most are.
+_DROPPED, _DROPPED_PER_ALIVE = 50, 10
 
 
 class _PolicyPlace:
-    """A place where policies are made: the last of them, and how many were dropped before the next."""
-
-    __slots__ = ("dropped", "last")
+    """A place where policies are made: which of them are alive, and how many were dropped."""
 
     def __init__(self) -> None:
-        self.last: Callable[[], Any] = object
+        self.alive: dict[int, object] = {}
         self.dropped = 0
+        self.is_warned = False
+
+    def add(self, policy: object) -> None:
+        """Count ``policy``, and its end when it comes. Policies are compared by value, so not by that."""
+        key = id(policy)
+
+        def drop(_: object) -> None:
+            self.dropped += self.alive.pop(key, None) is not None
+
+        self.alive[key] = weakref.ref(policy, drop)
 
 
 def doubtful_place(policy: Any) -> str | None:
-    """Return a warning for the 50th policy without a name made where the one before is always gone."""
-    own = any(isinstance(s, Retry) and s.owns_budget for s in policy.strategies)
+    """Return a warning, once, for a place where policies without a name are made and dropped."""
+    own = any(isinstance(s, Retry) and s.owns_budget and s.attempts != 1 for s in policy.strategies)
     if policy.name is not None or not own:
         return None
     frame, _, ours = _users_frame()
@@ -74,12 +103,12 @@ def doubtful_place(policy: Any) -> str | None:
         # A copy has the budget of its original.
         return None
     place: _PolicyPlace = _places.put_first((frame.f_code, frame.f_lasti), _PolicyPlace())
-    place.dropped += place.last() is None
-    place.last = weakref.ref(policy)
-    if place.dropped != _DROPPED:
+    place.add(policy)
+    if place.is_warned or place.dropped < max(_DROPPED, _DROPPED_PER_ALIVE * len(place.alive)):
         return None
+    place.is_warned = True
     return (
-        f"{_DROPPED} policies were made here and dropped, each with a full budget of its own, so that "
+        f"{place.dropped} policies were made here and dropped, each with a full budget of its own, so that "
         "nothing limits their retries together; make the policy once, or give it a name"
     )
 
@@ -102,7 +131,7 @@ _AWAITED = ("Awaitable", "Coroutine", "Future", "Task")
 
 
 def doubtful_return(fn: object) -> str | None:
-    """Return a warning about a plain function that says that it returns something to await."""
+    """Return a warning if ``fn`` is a plain function whose annotation promises an awaitable."""
     returns = getattr(fn, "__annotations__", {}).get("return")
     name = str(getattr(returns, "__name__", returns)).partition("[")[0].rpartition(".")[2]
     if name not in _AWAITED:

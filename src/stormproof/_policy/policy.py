@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 
 #: Default budgets of named policies, alive as long as a policy of that name (and clock) is; those used last
-#: outlive it, so that a policy made anew for each call pays from the same budget.
+#: outlive it, so that a policy made for each call pays from the same budget.
 _named_budgets = SharedValues()
 _last_named_budgets = Recent(1024)
 
@@ -78,11 +78,6 @@ class Policy(PolicySettings):
     ``clock`` and ``rng`` replace time and randomness in tests.
     """
 
-    __slots__ = (
-        *("__dict__", "__weakref__", "clock", "draw", "hedge_budget", "name"),
-        *("retry_budget", "rng", "strategies"),
-    )
-
     rng: Rng | None
 
     def __init__(
@@ -96,20 +91,18 @@ class Policy(PolicySettings):
             raise ValueError(f"Policy: name must be a non-empty string or None, got {name!r}")
         for strategy in strategies:
             if isinstance(strategy, type) or not (hasattr(strategy, "sync") and hasattr(strategy, "aio")):
-                raise TypeError(f"Policy: strategies must be strategies such as Retry(), got {strategy!r}")
-        self._set(
-            name=None if name is None else labels.clean(name), clock=validate_clock("Policy", clock), rng=rng
+                raise TypeError(mistakes.not_a_strategy(strategy))
+        self.__dict__.update(
+            name=None if name is None else labels.clean(name),
+            clock=validate_clock("Policy", clock),
+            rng=rng,
+            draw=randomness.source(rng, "Policy"),
         )
-        self._set(draw=randomness.source(rng, "Policy"))
-        self._set_pipeline(tuple(map(self._bind, strategies)), None)
+        self.__dict__.update(self._pipeline(tuple(map(self._bind, strategies)), None))
         for doubt in checks.check(self.strategies):
             mistakes.warn(doubt)
         if (made_again := mistakes.doubtful_place(self)) is not None:
             mistakes.warn(made_again)
-
-    def _set(self, **values: object) -> None:
-        for key, value in values.items():
-            object.__setattr__(self, key, value)
 
     def __setattr__(self, key: str, value: object) -> None:
         raise AttributeError(f"Policy.{key} cannot be assigned: policies are frozen; use .with_({key}=...)")
@@ -163,10 +156,11 @@ class Policy(PolicySettings):
 
     async def acall(self, fn: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Await ``fn(*args, **kwargs)`` under this policy."""
+        compiled = self.__dict__.get("_acall") or self._compiled("_acall", apply_async, True)
         try:
-            result: R = await self._compiled("_acall", apply_async, True)(fn, *args, **kwargs)
+            result: R = await compiled(fn, *args, **kwargs)
         except TypeError as error:
-            if function_kind(fn) == "sync" and _is_await_error(error):
+            if callable(fn) and function_kind(fn) == "sync" and _is_await_error(error):
                 raise TypeError(
                     f"Policy.acall: fn must be async or return an awaitable, got {fn!r}; use call() for it"
                 ) from None
@@ -189,19 +183,20 @@ class Policy(PolicySettings):
     def compile(self, fn: Callable[..., Any], env: Env, is_async: bool) -> Callable[..., Any]:
         """``fn`` wrapped in every strategy, innermost first."""
         env.count = census.enrol(self, env.name or "Policy.call")
-        call, row = fn, self.strategies
-        env.breakers = checks.certain_breakers(row)
+        call, pipeline = fn, self.strategies
+        env.breakers = checks.certain_breakers(pipeline)
         env.retry_budget, env.hedge_budget = self.retry_budget, self.hedge_budget
-        is_gate = bool(row) and _is_gate(row[0])
-        for index in range(len(row) - 1, -1, -1):
+        is_gate = bool(pipeline) and _is_gate(pipeline[0])
+        for index in range(len(pipeline) - 1, -1, -1):
             env.outermost = index == 0
-            env.entered = index > 0 and type(row[index - 1]) is Deadline
+            env.entered = index > 0 and type(pipeline[index - 1]) is Deadline
             like = _entry(fn) if index == 0 and is_gate else fn
-            call = (row[index].aio if is_async else row[index].sync)(call, env, like)
+            call = (pipeline[index].aio if is_async else pipeline[index].sync)(call, env, like)
         env.outermost = env.entered = False
         if is_gate:
             return call
-        return _GATED.build(_entry(fn), is_async, {**GATE_NAMES, "call": call, "bare": fn})
+        like = _entry(fn)
+        return _GATED.build(like, is_async, {**GATE_NAMES, "call": call, "bare": like})
 
     # Looking at it and changing it.
 
@@ -211,45 +206,47 @@ class Policy(PolicySettings):
         What is not replaced is shared, live state included.
         """
         own: dict[str, Any] = {key: options.pop(key) for key in ("name", "clock", "rng") if key in options}
-        row = list(self.strategies)
+        parts = list(self.strategies)
         for strategy in strategies:
-            places = [i for i, old in enumerate(row) if type(old) is type(strategy)]
+            if isinstance(strategy, type):
+                raise TypeError(mistakes.not_a_strategy(strategy, "Policy.with_"))
+            places = [i for i, old in enumerate(parts) if type(old) is type(strategy)]
             if len(places) != 1:
                 raise TypeError(
                     f"Policy.with_: there must be one {type(strategy).__name__} to replace, "
                     f"this policy has {len(places)}"
                 )
-            row[places[0]] = strategy
+            parts[places[0]] = strategy
         for option, value in options.items():
             places = [
-                i for i, old in enumerate(row) if isinstance(old, Options) and option in old.field_names()
+                i for i, old in enumerate(parts) if isinstance(old, Options) and option in old.field_names()
             ]
             if len(places) != 1:
                 raise TypeError(
                     f"Policy.with_: {option!r} must be an option of exactly one strategy, "
                     f"here it is one of {len(places)}"
                 )
-            row[places[0]] = row[places[0]].replace(**{option: value})
+            parts[places[0]] = parts[places[0]].replace(**{option: value})
         if own.get("clock", self.clock) is not self.clock:
             # Live state belongs to the clock it was made for, and stays with this policy.
-            row = [strategy.fresh() if isinstance(strategy, Part) else strategy for strategy in row]
-        kept: dict[str, Any] = {"name": self.name, "clock": self.clock, "rng": self.rng, **own}
-        return Policy(*row, **kept)
+            parts = [strategy.fresh() if isinstance(strategy, Part) else strategy for strategy in parts]
+        settings: dict[str, Any] = {"name": self.name, "clock": self.clock, "rng": self.rng, **own}
+        return Policy(*parts, **settings)
 
     def with_pipeline(self, strategies: tuple[Strategy, ...], hedge_budget: AnyBudget | None) -> Policy:
         """A copy with ``strategies``, which belong to this policy already, and their budget for hedges."""
         copy = object.__new__(Policy)
-        copy._set(name=self.name, clock=self.clock, rng=self.rng, draw=self.draw)
-        copy._set_pipeline(strategies, hedge_budget)
+        copy.__dict__.update(name=self.name, clock=self.clock, rng=self.rng, draw=self.draw)
+        copy.__dict__.update(self._pipeline(strategies, hedge_budget))
         return copy
 
-    def _set_pipeline(self, strategies: tuple[Strategy, ...], hedge_budget: AnyBudget | None) -> None:
-        """Use ``strategies``. Hedges without a budget pay that of the retries, or else ``hedge_budget``."""
+    def _pipeline(self, strategies: tuple[Strategy, ...], hedge_budget: AnyBudget | None) -> dict[str, Any]:
+        """The attributes for ``strategies``: hedges pay as the retries do, or else from ``hedge_budget``."""
         paid = (s.budget for s in strategies if isinstance(s, Retry) and s.budget is not None)
         retry_budget = next(paid, None)
         if retry_budget is not None or hedge_budget is None:
             hedge_budget = Budget(clock=self.clock) if retry_budget is None else retry_budget
-        self._set(strategies=strategies, retry_budget=retry_budget, hedge_budget=hedge_budget)
+        return {"strategies": strategies, "retry_budget": retry_budget, "hedge_budget": hedge_budget}
 
     def describe(self) -> dict[str, Any]:
         """The policy and its live state as plain data, ready for JSON."""
@@ -288,7 +285,7 @@ def _named_by(inner: object) -> list[str]:
 
 
 def _is_await_error(error: TypeError) -> bool:
-    """Return True if it was raised by our own ``await`` of the result of a plain function."""
+    """Return True if the policy's own ``await`` of a plain function's result raised it."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -302,7 +299,7 @@ def _is_gate(strategy: Any) -> bool:
 
 
 def _entry(fn: object) -> Any:
-    """``fn`` as the outermost wrapper has it, which looks at what `Policy.call` is given to call."""
+    """Return ``fn`` for the outermost wrapper, which checks the function given to `Policy.call`."""
     return enter if fn is apply else enter_async if fn is apply_async else fn
 
 
@@ -319,9 +316,10 @@ _GATED = Template(
 )
 
 
-Policy.__init__ = with_guesses("Policy", Policy.__init__)  # type: ignore[method-assign]
+Policy.__init__ = with_guesses(Policy.__init__, "Policy")  # type: ignore[method-assign]
 
 
+@with_guesses
 def retry(
     on: On,
     attempts: int | None = 4,
@@ -341,7 +339,10 @@ def retry(
     clock: Clock | None = None,
     rng: Rng | None = None,
 ) -> Policy:
-    """A decorator that retries: ``Policy(Retry(on, ...))``. ``on`` has no default: say what is retryable."""
+    """Return a decorator that retries: ``Policy(Retry(on, ...))``.
+
+    ``on`` has no default: say what is retryable. The other options are those of `Retry` and `Policy`.
+    """
     mistakes.refuse_bare(on)
     strategy = Retry(
         on,
@@ -361,9 +362,6 @@ def retry(
     return Policy(strategy, name=name, clock=clock, rng=rng)
 
 
-retry = with_guesses("retry", retry)
-
-
 def retrying(
     on: On,
     attempts: int | None = 4,
@@ -372,11 +370,11 @@ def retrying(
     budget: AnyBudget | Keyed | None = DEFAULT,
     **options: Any,
 ) -> Block:
-    """The block form of `retry`, with the same options::
+    """Block form of `retry`, with the same options:
 
-    for attempt in retrying(on=ConnectionError):
-        with attempt:
-            ...
+        for attempt in retrying(on=ConnectionError):
+            with attempt:
+                ...
 
     The default budget belongs to this place in the code (or to ``name``), so it lasts from one
     execution of the block to the next.
@@ -396,6 +394,6 @@ def _block_budget(name: str | None, clock: Clock | None) -> Budget:
     budget: Budget | None = _block_budgets.get((key, id(clock)))
     if budget is not None:
         return budget
-    made = Budget(clock=clock) if name is None else _named_budget(name, clock)
-    kept: Budget = _block_budgets.put_first((key, id(clock)), made)
-    return kept
+    candidate = Budget(clock=clock) if name is None else _named_budget(name, clock)
+    shared: Budget = _block_budgets.put_first((key, id(clock)), candidate)
+    return shared

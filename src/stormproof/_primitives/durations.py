@@ -54,8 +54,8 @@ def _parts(text: str) -> list[tuple[str, int]]:
     last = -1
     at = 0
     while at < len(text):
-        number, at = _run(text, at, "0123456789.")
-        unit, at = _run(text, at, "dhmsunµμ")
+        number, at = _take_while(text, at, "0123456789.")
+        unit, at = _take_while(text, at, "dhmsunµμ")
         unit = unit.replace("µ", "u").replace("μ", "u")
         place = _ORDER.index(unit) if unit in _UNITS else -1
         if not _is_number(number) or place <= last:
@@ -65,7 +65,7 @@ def _parts(text: str) -> list[tuple[str, int]]:
     return parts
 
 
-def _run(text: str, at: int, letters: str) -> tuple[str, int]:
+def _take_while(text: str, at: int, letters: str) -> tuple[str, int]:
     end = at
     while end < len(text) and text[end] in letters:
         end += 1
@@ -94,8 +94,8 @@ def _exact(parts: list[tuple[str, int]]) -> float:
 
 
 def _unreadable(text: str) -> ValueError:
-    shown = text if len(text) <= 64 else text[:61] + "..."
-    return ValueError(f"a duration {_RULE}, got {shown!r}")
+    excerpt = text if len(text) <= 64 else text[:61] + "..."
+    return ValueError(f"a duration {_RULE}, got {excerpt!r}")
 
 
 def spell(seconds: float) -> str:

@@ -16,7 +16,7 @@ class StormproofError(Exception):
 
     #: Seconds after which trying again may help; ``None`` when unknown.
     retry_after: float | None = None
-    #: What `stopped` answers for a refusal that ended a retried call.
+    #: Result of `stopped` for a refusal that ended a retried call.
     stopped: Any = None
 
 
@@ -25,7 +25,7 @@ class BudgetExhausted(StormproofError):
 
 
 class DeadlineExceeded(StormproofError, TimeoutError):
-    """The time allowed is over, or the next wait would end past it. ``scope`` names whose time."""
+    """The deadline is exceeded, or the next wait would exceed it. ``scope`` is the deadline's name."""
 
     def __init__(self, message: str = "", scope: str = "deadline") -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class AttemptTimeout(StormproofError, TimeoutError):
 
 
 class CircuitOpen(StormproofError):
-    """The breaker refuses calls. ``last_failure`` is what opened it, ``state`` what it is in."""
+    """The breaker refuses calls. ``last_failure`` is the error that opened it, ``state`` its state."""
 
     def __init__(
         self,

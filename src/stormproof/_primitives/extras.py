@@ -6,8 +6,6 @@ from __future__ import annotations
 class extra:  # noqa: N801 - reads as a keyword: with extra("httpx"): import httpx
     """Context in which a door imports its library. ``name`` is that of the door and of the extra alike."""
 
-    __slots__ = ("_name",)
-
     def __init__(self, name: str) -> None:
         self._name = name
 

@@ -41,7 +41,7 @@ class Options:
             names = keywords(cls.__init__)
             if names is not None:
                 cls._fields = tuple(name for name in names if name not in cls._surroundings)
-            init = with_guesses(cls.__name__, cls.__init__)
+            init = with_guesses(cls.__init__, cls.__name__)
             cls.__init__ = init if cls._is_made else _freezing(init)  # type: ignore[method-assign]
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -61,7 +61,7 @@ class Options:
         return cls._fields
 
     def fields(self) -> dict[str, Any]:
-        """Return the options and their values, in order; that it does not ``observe`` goes without saying."""
+        """Return the options and their values, in order, without ``observe`` if it is False."""
         fields = {name: getattr(self, name) for name in self._fields}
         if fields.get("observe") is False:
             del fields["observe"]
@@ -72,7 +72,7 @@ class Options:
         return self.fields()
 
     def replace(self, **changes: object) -> Self:
-        """A copy with some options changed, validated anew."""
+        """Return a copy with some options changed, validated again."""
         unknown = changes.keys() - set(self._fields)
         if unknown:
             raise TypeError(
@@ -102,7 +102,7 @@ class Options:
 
 
 def _freezing(init: Callable[..., None]) -> Callable[..., None]:
-    """Return the constructor ``init``, which freezes what it makes."""
+    """Return the constructor ``init``, with the new object frozen at its end."""
     from functools import wraps
 
     @wraps(init)
@@ -156,7 +156,7 @@ def seconds(
     infinite: bool = False,
 ) -> float:
     """``value`` in seconds as a float. ``above`` excludes the bound, ``least`` admits it."""
-    # A duration of another library's may stand in for a timedelta, and anything at all may be given.
+    # Other libraries have durations like a timedelta, and a caller may give anything.
     total = getattr(value, "total_seconds", None)
     plain: Any = value if total is None else total()
     return number(owner, field, plain, above=above, least=least, infinite=infinite, unit=" seconds")
@@ -253,6 +253,17 @@ def hook(owner: str, field: str, value: V) -> V:
     if value is not None and not callable(value):
         raise TypeError(f"{owner}: {field} must be callable or None, got {value!r}")
     return value
+
+
+#: The flags of a coroutine function and of an async generator function.
+_ASYNC = 0x80 | 0x200
+
+
+def sync_hook(owner: str, field: str, value: V) -> V:
+    """``value`` as `hook` accepts it, unless it is an async function: nothing awaits this one."""
+    if getattr(getattr(value, "__code__", None), "co_flags", 0) & _ASYNC:
+        raise TypeError(f"{owner}: {field} must not be async, got {value!r}")
+    return hook(owner, field, value)
 
 
 def shared_store(owner: str, value: V) -> V:

@@ -41,8 +41,17 @@ def parse(text: str, owner: str = "Limiter") -> tuple[float, int]:
     return amount / (period * unit), burst
 
 
+def rate_and_burst(owner: str, rate: float | str, burst: int | None) -> tuple[float, int]:
+    """Return both options of a limiter: ``rate`` may be a text that holds the two."""
+    if not isinstance(rate, str):
+        return rate, 1 if burst is None else burst
+    if burst is not None:
+        raise ValueError(f"{owner}: burst must be part of the text {rate!r}, got burst={burst!r} as well")
+    return parse(rate, owner)
+
+
 def _words(text: str) -> list[str] | None:
-    """``text`` in pieces: runs of digits and points, runs of letters, and slashes; None for more."""
+    """Split ``text`` into runs of digits and points, runs of letters, and slashes; None for any others."""
     words: list[str] = []
     kind = ""
     for char in text.lower():
@@ -77,5 +86,5 @@ def _whole(word: str) -> int:
 
 
 def _unreadable(text: str, owner: str) -> ValueError:
-    shown = text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
-    return ValueError(f"{owner}: the rate {_RULE}, got {shown!r}")
+    excerpt = text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+    return ValueError(f"{owner}: the rate {_RULE}, got {excerpt!r}")

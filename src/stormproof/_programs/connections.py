@@ -12,14 +12,12 @@ if TYPE_CHECKING:
 #: Ends the walk of `attempts.attempt`.
 _sp_boundary = True
 
-#: Closing what is broken may hang; the next connection does not wait longer than this for it.
+#: Closing a broken connection may hang; the next one waits no longer than this for it.
 CLOSING_S = 10.0
 
 
 class OpenConnection:
     """A connection and how to close it. An error on closing a broken one is ignored."""
-
-    __slots__ = ("_close", "connection")
 
     def __init__(self, connection: object, close: Callable[[], Any] | None) -> None:
         self.connection = connection
@@ -47,8 +45,8 @@ def _closer(connection: object, close: Callable[[Any], Any] | None) -> Callable[
     if isinstance(connection, tuple):
         return _closer_of_parts(connection)
     for name in ("aclose", "close"):
-        if callable(found := getattr(connection, name, None)):
-            closing: Callable[[], Any] = found
+        if callable(method := getattr(connection, name, None)):
+            closing: Callable[[], Any] = method
             return closing
     return None
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 #: Ends the walk of `attempts.attempt`.
 _sp_boundary = True
 
-#: How often an empty queue that can only be asked is asked.
+#: Interval at which an empty queue is polled, if it cannot wait for a job.
 _POLL_S = 0.1
 _POLL_ASYNC_S = 0.02
 
@@ -28,8 +28,6 @@ END: object = object()
 
 class Source:
     """Jobs from a queue (``get``, and ``task_done`` if it has one) or an iterable, async or not."""
-
-    __slots__ = ("_items", "_take", "done", "is_async")
 
     def __init__(self, jobs: Any) -> None:
         self.done: Callable[[], object] | None = None

@@ -5,30 +5,21 @@ from __future__ import annotations
 import functools
 
 from .._policy.policy import Policy
+from .._primitives.generic import Generic
 from .._runtime.function_kind import function_kind
 from . import once_cell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Generic, Protocol, Self, TypeVar, overload
+    from typing import Any, Protocol, Self, TypeVar, overload
 
     T = TypeVar("T")
-
-    class _Of(Generic[T]):
-        pass
-
 else:
     T = None
 
-    class _Of:
-        """Stands in for `typing.Generic`, whose import costs more than all of this."""
 
-        def __class_getitem__(cls, item: object) -> type:
-            return cls
-
-
-class Once(_Of[T]):
+class Once(Generic[T]):
     """A function whose result is made once and kept; see `once`."""
 
     __name__: str
@@ -93,11 +84,11 @@ class Once(_Of[T]):
         return self._cell.ready
 
     def reset(self, stale: object = once_cell.ANY) -> bool:
-        """Forget the result, so that the next call sets up anew; return True if there was one.
+        """Forget the result, so that the next call sets up again; return True if there was one.
 
         ``reset(stale)`` forgets only that very object: of many callers who find the same connection
         broken, the first one makes room for a new one, and the others leave the new one alone. A
-        set-up under way during a plain ``reset()`` serves those who wait for it, and is not kept.
+        set-up in progress during a plain ``reset()`` serves those who wait for it, and is not kept.
         """
         return self._cell.clear(stale)
 
@@ -117,9 +108,7 @@ class Once(_Of[T]):
         if cell is None or not cell.belongs_to(instance):
             cell = once_cell.adopt(attributes, key, once_cell.Cell(self._name, instance), instance)
         bound = type(self).__new__(type(self))
-        bound.__dict__.update(self.__dict__)
-        bound._args = (instance,)
-        bound._cell = cell
+        bound.__dict__.update(self.__dict__, _args=(instance,), _cell=cell)
         return bound
 
     def __reduce__(self) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections import deque
@@ -11,6 +10,7 @@ from contextvars import ContextVar
 from .._context.deadlines import ambient
 from .._drivers.waiter import Waiter
 from .._primitives.errors import DeadlineExceeded
+from .._runtime.forks import after_fork
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,12 +30,13 @@ _inside: ContextVar[tuple[Turn, ...]] = ContextVar("stormproof_inside", default=
 _lock = threading.Lock()
 _cells: weakref.WeakSet[Cell] = weakref.WeakSet()
 
-#: Whatever the result is.
+#: Stands for any result.
 ANY: object = object()
 
 
+@after_fork
 def _renew() -> None:
-    # The thread that ran a set-up does not survive a fork: the child starts that one anew.
+    # The thread that ran a set-up does not survive a fork: the child starts it again.
     global _lock
     _lock = threading.Lock()
     for cell in list(_cells):
@@ -43,12 +44,8 @@ def _renew() -> None:
             cell.turn = None
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)
-
-
 class Cell:
-    """Holder of one result. ``turn`` is the set-up under way, or the one that succeeded."""
+    """Holder of one result. ``turn`` is the set-up in progress, or the one that succeeded."""
 
     __slots__ = ("__weakref__", "_owner", "name", "turn")
 
@@ -72,7 +69,7 @@ class Cell:
         return turn is not None and turn.succeeded
 
     def clear(self, stale: object) -> bool:
-        """Forget the result, if ``stale`` is it or is `ANY`; with `ANY` a set-up under way too.
+        """Forget the result, if ``stale`` is it or is `ANY`; with `ANY` a set-up in progress too.
 
         The latter still serves those who wait for it already.
         """
@@ -97,9 +94,9 @@ def adopt(attributes: dict[str, Any], key: str, cell: Cell, owner: object) -> Ce
 
 
 class Turn:
-    """One set-up and those who wait for it.
+    """One set-up and the callers that wait for it.
 
-    It has one runner at a time. A runner that is cancelled hands over to the first who waits.
+    It has one runner at a time. A runner that is cancelled hands over to the first waiting caller.
     """
 
     __slots__ = ("_error", "needs", "_token", "_traceback", "waiting", "cell", "done", "succeeded", "value")
@@ -153,7 +150,7 @@ class Turn:
         self._token = _inside.set((*_inside.get(), self))
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        """Those who wait share the outcome, unless the runner was cancelled or came to its own deadline."""
+        """Share the outcome with all who wait, unless the runner was cancelled or met its own deadline."""
         try:
             _inside.reset(self._token)
         except ValueError:
@@ -180,13 +177,13 @@ class Turn:
         with _lock:
             if self.done:
                 return
-            heir = self.waiting.popleft() if self.waiting else None
-            if heir is None:
+            successor = self.waiting.popleft() if self.waiting else None
+            if successor is None:
                 self.done = True
                 if self.cell.turn is self:
                     self.cell.turn = None
-        if heir is not None:
-            heir.grant()
+        if successor is not None:
+            successor.grant()
 
 
 def _is_runners_own(error: Exception) -> bool:
@@ -200,7 +197,7 @@ def _is_runners_own(error: Exception) -> bool:
 
 
 def _join(cell: Cell) -> tuple[Turn, Waiter | None]:
-    """A part in the set-up: with a waiter, to wait for it; without one it is done, or ours to run."""
+    """Join the set-up. The waiter is ``None`` if the set-up is done, or if this caller is to run it."""
     inside = _inside.get()
     with _lock:
         turn = cell.turn
@@ -223,7 +220,7 @@ def _join(cell: Cell) -> tuple[Turn, Waiter | None]:
 
 
 def _refuse_circle(turn: Turn, inside: tuple[Turn, ...]) -> None:
-    """Raise if ``turn`` waits, through any number of others, for one that we are part of."""
+    """Raise if ``turn`` waits, through any number of others, for one that this caller is part of."""
     pending, seen = [turn], {turn}
     while pending:
         other = pending.pop()
@@ -245,7 +242,7 @@ class ReturnsAwaitable(BaseException):
 
 
 def get(cell: Cell, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """The result of ``cell``: ``call(*args)``, unless it is there or under way."""
+    """The result of ``cell``: ``call(*args)``, unless it is there or in progress."""
     turn, waiter = _join(cell)
     if waiter is not None:
         try:
@@ -265,7 +262,7 @@ def get(cell: Cell, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
 
 
 async def get_async(cell: Cell, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """The result of ``cell``: ``await call(*args)``, unless it is there or under way."""
+    """The result of ``cell``: ``await call(*args)``, unless it is there or in progress."""
     turn, waiter = _join(cell)
     if waiter is not None:
         try:

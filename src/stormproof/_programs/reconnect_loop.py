@@ -43,14 +43,14 @@ class _Streak(RetriedCall):
         # `_planned_wait` is asked instead of the schedule.
         self.plan = True
         self.known = {}
-        #: Whether it follows a connection that had stayed, and so waits before its first connect already.
+        #: True after a connection that was stable: then there is a wait before the first connect, too.
         self.rejoins = rejoins
         #: When the connection at hand was made, and whether it has lived long enough.
         self.connected = 0.0
         self.stayed = False
-        #: Whether the failure at hand is a connection lost, which many clients may have lost at once.
+        #: True if the current failure is a lost connection, which many clients may have lost at once.
         self.dropped = False
-        #: Whether the wait at hand is one between two connects.
+        #: True if the current wait is one between two connects.
         self.waits = False
 
     def judge_error(self, error: BaseException) -> Verdict:
@@ -132,15 +132,13 @@ def _emit_lost(streak: _Streak, error: Exception, alive: float, wait: float | No
 
 
 class ReconnectLoop:
-    """One loop over connections: which step comes next, and what the last one came to."""
-
-    __slots__ = ("_env", "_flow", "_lost", "_reply", "_retry", "_stable", "_streak", "off", "reported")
+    """One loop over connections: its next step, and the outcome of the last one."""
 
     def __init__(self, retry: Retry, env: Env, stable: float) -> None:
         self._retry = retry
         self._env = env
         self._stable = stable
-        #: What the code that uses the connection says that it was lost with.
+        #: Error with which the connection was lost, as reported by the code that uses it.
         self.reported: Exception | None = None
         self._reply: object = None
         self._lost: tuple[Exception | None, float] = (None, 0.0)
@@ -148,7 +146,7 @@ class ReconnectLoop:
 
     def _start(self) -> None:
         (lost, alive), self._lost = self._lost, (None, 0.0)
-        #: Whether policies are switched off here.
+        #: True if policies are switched off here.
         self.off = bypass()
         self._streak = _Streak(self._retry, self._env, lost is not None)
         self._flow = _plain(self._streak.operation) if self.off else _follow(self._streak, lost, alive)
@@ -187,7 +185,7 @@ class ReconnectLoop:
         bus.publish("Connected", operation=self._streak.operation, attempts=self._streak.number or 1)
 
     def ended(self) -> None:
-        """The connection is back: it was lost, or the next one is wanted for another reason."""
+        """Record that the connection ended: it was lost, or the next one is wanted for another reason."""
         streak = self._streak
         alive = streak.now() - streak.connected
         error, self.reported = self.reported, None
@@ -204,9 +202,7 @@ class ReconnectLoop:
             self._reply = (None, error)
             _emit_lost(streak, error, alive, None)
 
-    def is_tolerable(self, error: BaseException) -> bool:
+    def is_tolerable(self, error: Exception) -> bool:
         """Return True if a new connection may cure ``error``."""
-        if not isinstance(error, Exception):
-            return False
         verdict = self._streak.judge(None, error)
         return verdict is not None and verdict.retry

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import weakref
+from contextlib import contextmanager
 
 from .._classify.classifier import transient
 from .._context.attempts import Attempt
 from .._drivers import aio as _aio
 from .._drivers import sync as _sync
 from .._policy.policy import Policy
+from .._primitives.generic import Generic
 from .._primitives.options import hook, seconds
 from .._strategies.keyed import Keyed
 from .._strategies.protocol import Env
@@ -20,31 +22,20 @@ from .reconnect_loop import ReconnectLoop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
     from contextlib import AbstractAsyncContextManager
-    from types import TracebackType
-    from typing import Any, Generic, Self, TypeVar, overload
+    from typing import Any, Self, TypeVar, overload
 
     from .._primitives.options import Seconds
     from .connections import OpenConnection
 
     C = TypeVar("C")
-
-    class _Of(Generic[C]):
-        pass
-
 else:
     C = None
 
-    class _Of:
-        def __class_getitem__(cls, item: object) -> type:
-            return cls
 
-
-class Reconnecting(_Of[C]):
+class Reconnecting(Generic[C]):
     """The iterable of `reconnecting`. One loop at a time; each starts anew."""
-
-    __slots__ = ("_aopen", "_entered", "_env", "_loop", "_open", "_retry", "_reconnects", "stable")
 
     def __init__(
         self,
@@ -136,10 +127,10 @@ class Reconnecting(_Of[C]):
             del opened
             reconnects.ended()
 
-    # Saying what happened to the connection.
+    # Reports about the connection.
 
     def lost(self, error: Exception) -> None:
-        """Say what ended the connection at hand, before asking for the next one.
+        """Say what ended the current connection, before asking for the next one.
 
         It is then judged like an error of ``connect``: what no new connection cures is raised out of
         the loop, a server's hint is a floor of the wait, and events and the final error name it.
@@ -148,10 +139,17 @@ class Reconnecting(_Of[C]):
             raise TypeError(f"reconnecting: lost() takes an exception, got {error!r}")
         self._running().reported = error
 
-    def guard(self) -> _Guard:
+    @contextmanager
+    def guard(self) -> Iterator[None]:
         """``with connections.guard():`` ends quietly, and marks the connection lost, on an error that a new
         connection may cure (the policy's ``on`` decides); any other error passes through."""
-        return _Guard(self._running())
+        reconnects = self._running()
+        try:
+            yield
+        except Exception as error:
+            if not reconnects.is_tolerable(error):
+                raise
+            reconnects.reported = error
 
     def _running(self) -> ReconnectLoop:
         if self._reconnects is None:
@@ -159,7 +157,7 @@ class Reconnecting(_Of[C]):
         return self._reconnects
 
     # Leaving a loop early closes its connection: `with` does that at once and in order. Without it
-    # the interpreter does, as soon as the loop has no reference; so we must not hold one either.
+    # the interpreter does, as soon as nothing refers to the loop; so there must be no reference here.
 
     def _hold(self, connections: object) -> None:
         self._loop = (lambda: connections) if self._entered else weakref.ref(connections)
@@ -172,9 +170,7 @@ class Reconnecting(_Of[C]):
         self._entered = True
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         if (connections := self._let_go()) is not None:
             connections.close()
 
@@ -182,9 +178,7 @@ class Reconnecting(_Of[C]):
         self._entered = True
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         if (connections := self._let_go()) is not None:
             await connections.aclose()
 
@@ -193,50 +187,31 @@ class Reconnecting(_Of[C]):
 
 
 def _nothing() -> None:
-    """No loop is under way."""
-
-
-class _Guard:
-    __slots__ = ("_reconnects",)
-
-    def __init__(self, reconnects: ReconnectLoop) -> None:
-        self._reconnects = reconnects
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> bool:
-        if error is None or not self._reconnects.is_tolerable(error):
-            return False
-        assert isinstance(error, Exception)
-        self._reconnects.reported = error
-        return True
+    """No loop is in progress."""
 
 
 def _parts(policy: Policy | Retry | None) -> tuple[Retry, tuple[Any, ...], Policy]:
-    """The retry rule, the strategies around each connect, and whose name, clock and draws to use."""
+    """Return the retry, the strategies around each connect, and the policy with name, clock and draws."""
     if policy is None:
         policy = Retry(transient, attempts=None, backoff=Exponential(5.0, cap=60.0), within=None, budget=None)
     if isinstance(policy, Retry):
-        row: tuple[Any, ...] = (policy,)
+        pipeline: tuple[Any, ...] = (policy,)
         base = Policy()
     elif isinstance(policy, Policy):
-        row, base = policy.strategies, policy
+        pipeline, base = policy.strategies, policy
     else:
         raise TypeError(f"reconnecting: policy must be a Policy, a Retry or None, got {policy!r}")
-    if not row or not isinstance(row[0], Retry):
+    if not pipeline or not isinstance(pipeline[0], Retry):
         raise TypeError(
             "reconnecting: the policy's first strategy must be a Retry; those inside it apply to each "
             f"connect, and a `with deadline(...)` around the loop bounds everything; got {policy!r}"
         )
-    retry = row[0]
+    retry = pipeline[0]
     if isinstance(retry.budget, Keyed):
         raise TypeError("reconnecting: a loop has no arguments to find the key of a keyed budget by")
     if retry.on_result is not None:
         raise TypeError("reconnecting: on_result has no result to judge; raise from connect instead")
-    return retry, row[1:], base
+    return retry, pipeline[1:], base
 
 
 if TYPE_CHECKING:

@@ -51,7 +51,7 @@ def catching(names: tuple[str, ...], callback: Callable[[], object]) -> Iterator
 
 
 def complain(what: str, error: BaseException | None) -> None:
-    """Log what would otherwise go unseen, at ERROR. The error's type and place, never its text."""
+    """Log an error that no caller sees, at ERROR: its type and place, never its text."""
     import logging
 
     from .._events.labels import clean, error_name
@@ -63,7 +63,7 @@ def complain(what: str, error: BaseException | None) -> None:
     logger = logging.getLogger("stormproof.worker")
     message = clean(f"{what}: {error_name(error)}{place}")
     if logger.isEnabledFor(logging.ERROR) and not _heard(logger):
-        # Without any configuration the standard library itself speaks up, and so do we.
+        # Without any configuration the standard library writes errors to stderr, and so does this.
         record = logger.makeRecord(logger.name, logging.ERROR, "stormproof", 0, message, (), None)
         if logging.lastResort is not None:
             logging.lastResort.handle(record)

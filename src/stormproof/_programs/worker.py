@@ -18,7 +18,6 @@ from .worker_run import WorkerRun
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
     from typing import Any
 
     from .._primitives.options import Seconds
@@ -50,7 +49,7 @@ class Stats(Options):
 
     @property
     def running(self) -> int:
-        """Number of jobs under way."""
+        """Number of jobs in flight."""
         return self.taken - self.succeeded - self.failed - self.unfinished - self.requeued
 
 
@@ -62,13 +61,11 @@ class Worker(Options):
     retries and waits included (ambient inside it), ``None``: no limit. A job that fails for good goes
     to ``dead_letter(job, error)``, and the worker goes on. ``policy=None`` tries each job once.
 
-    On a signal of ``signals`` (or ``stop()``) it takes no more jobs and gives those under way ``drain``
+    On a signal of ``signals`` (or ``stop()``) it takes no more jobs and gives those in flight ``drain``
     seconds; 0 gives none. Then they are cancelled, and a job that is still not done goes to
     ``requeue(job)`` if there is one, else to ``dead_letter(job, error)`` with a `WorkerStopped`, whose
     ``reason`` is "shutdown". A second signal does not wait. Callbacks may be async.
     """
-
-    _lock: AbstractContextManager[object]
 
     def __init__(
         self,
@@ -101,10 +98,10 @@ class Worker(Options):
         self._call = self._wrap(handler) if policy is None else policy(self._wrap(handler))
         self._run: WorkerRun | None = None
         self._stats: dict[str, int] = Stats().fields()
-        guard(self)
+        self._lock = guard(self)
 
     def _wrap(self, handler: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Return ``handler``; a plain one with what it returns awaited, inside the policy."""
+        """Return ``handler``; the result of a plain one is awaited, inside the policy."""
         if function_kind(handler) == "async":
             return handler
 
@@ -123,14 +120,15 @@ class Worker(Options):
         """Handle ``jobs`` (a queue, or an iterable) until they end or the worker is asked to stop.
 
         In threads; in an event loop of its own if the handler, a callback or the source is async.
-        What the source of jobs raises is raised here, after the jobs under way have been settled.
+        What the source of jobs raises is raised here, after the jobs in flight have been settled.
         """
         if interrupts.library() is not None:
             raise RuntimeError("Worker: run() would block the event loop that runs here; use run_async()")
         source = Source(jobs)
         if source.is_async or "async" in map(_colour, (self.handler, self.dead_letter, self.requeue)):
-            stats: Stats = _jobs.run_in_asyncio(lambda: self.run_async(jobs))
-            return stats
+            import asyncio
+
+            return asyncio.run(self.run_async(jobs))
         run = self._begin(source)
         try:
             with _handlers.catching(self.signals, run.stop):
@@ -143,7 +141,7 @@ class Worker(Options):
         """The same in tasks, under asyncio or trio; ``jobs`` may be an async queue or iterable too.
 
         A plain handler runs in threads. A plain iterable is read in the event loop and must not block.
-        Cancelling this is a stop that waits for nothing: the jobs under way are cancelled and settled.
+        Cancelling this is a stop that waits for nothing: the jobs in flight are cancelled and settled.
         """
         source = Source(jobs)
         run = self._begin(source)
@@ -168,9 +166,9 @@ class Worker(Options):
         return self.stats
 
     def stop(self, *, now: bool = False) -> None:
-        """Take no more jobs and end when those under way have; from any thread, task or signal handler.
+        """Take no more jobs and end when those in flight have; from any thread, task or signal handler.
 
-        A second call, or ``now=True``, does not wait for them. Without a run under way it does nothing.
+        A second call, or ``now=True``, does not wait for them. Without a run in progress it does nothing.
         """
         if (run := self._run) is not None:
             run.stop(now)
@@ -179,7 +177,7 @@ class Worker(Options):
 
     @property
     def stopping(self) -> bool:
-        """True once the run under way was asked to stop; a source that blocks may check it."""
+        """True once the run in progress was asked to stop; a source that blocks may check it."""
         return (run := self._run) is not None and run.stops > 0
 
     @property

@@ -7,7 +7,6 @@ from contextvars import Context, copy_context
 
 from .._context.deadlines import check
 from .._drivers.waiter import Waiter
-from .._primitives.errors import Cancelled
 from .._runtime import interrupts
 from .._strategies.bulkhead.bulkhead import Bulkhead
 from .job_sources import END, Source
@@ -47,19 +46,19 @@ def run_threads(run: WorkerRun, source: Source, call: Callable[[Any], Any]) -> N
             # Daemons: a job that hangs must not keep the program from ending.
             name = f"{run.operation} lane {number + 1}"
             threading.Thread(target=copy_context().run, args=(lane,), name=name, daemon=True).start()
-        _look_after(run, run.watch())
+        _supervise(run, run.watch())
     except BaseException:
         # Interrupted, or the enclosing scope has ended: nothing is waited for, but nothing is lost.
-        # Looked after outside that scope, which would end this wait too.
+        # Supervised outside that scope, which would end this wait too.
         run.stop(now=True)
-        Context().run(_look_after, run, run.wind_up())
+        Context().run(_supervise, run, run.wind_up())
         raise
     finally:
-        for open_job in run.left_behind():
+        for open_job in run.open_jobs():
             _finish(run.settle(open_job, run.stopped_error()))
 
 
-def _look_after(run: WorkerRun, flow: Any) -> None:
+def _supervise(run: WorkerRun, flow: Any) -> None:
     reply = None
     while True:
         bell = run.bell()
@@ -71,18 +70,11 @@ def _look_after(run: WorkerRun, flow: Any) -> None:
 
 
 def _next(run: WorkerRun, take: Callable[[WorkerRun], Any]) -> Any:
-    scope = run.begin_taking()
-    if scope is None:
-        return END
-    try:
-        with scope:
-            return take(run)
-    except Cancelled:
-        if scope.cancelled:
-            return END
-        raise
-    finally:
-        run.end_taking(scope)
+    job = END
+    with run.taking() as wanted:
+        if wanted:
+            job = take(run)
+    return job
 
 
 def _handle(run: WorkerRun, open_job: OpenJob, call: Callable[[Any], Any]) -> None:
@@ -115,9 +107,7 @@ def _finish(settling: Settling) -> None:
 
 async def run_tasks(run: WorkerRun, source: Source, call: Callable[[Any], Any], in_threads: bool) -> None:
     """Handle the jobs of ``source`` in tasks of the library that runs this one."""
-    library = interrupts.library()
-    if library is None:
-        raise RuntimeError("Worker: run_async() runs under asyncio or trio, and neither is running here")
+    library = interrupts.required_library("Worker: run_async()")
     source.check_async()
     run.await_in_thread = _await_in_loop(library)
     take = Bulkhead(1, queue=run.lanes).aio(source.take_async, run.env, source.take_async)
@@ -138,10 +128,10 @@ async def run_tasks(run: WorkerRun, source: Source, call: Callable[[Any], Any], 
 async def _with_tasks(asyncio: ModuleType, run: WorkerRun, lane: Callable[[], Any]) -> None:
     lanes = [asyncio.ensure_future(lane()) for _ in range(run.lanes)]
     try:
-        await _look_after_async(run, run.watch())
+        await _supervise_async(run, run.watch())
     except BaseException:
         run.stop(now=True)
-        await _look_after_async(run, run.wind_up())
+        await _supervise_async(run, run.wind_up())
         raise
     finally:
         for task in lanes:
@@ -156,7 +146,7 @@ async def _with_nursery(trio: ModuleType, run: WorkerRun, lane: Callable[[], Any
         async with trio.open_nursery() as nursery:
             for _ in range(run.lanes):
                 nursery.start_soon(lane)
-            await _look_after_async(run, run.watch())
+            await _supervise_async(run, run.watch())
             nursery.cancel_scope.cancel()
     finally:
         run.stop(now=True)
@@ -165,11 +155,11 @@ async def _with_nursery(trio: ModuleType, run: WorkerRun, lane: Callable[[], Any
 
 
 async def _leave_behind(run: WorkerRun) -> None:
-    for open_job in run.left_behind():
+    for open_job in run.open_jobs():
         await _finish_async(run.settle(open_job, run.stopped_error()))
 
 
-async def _look_after_async(run: WorkerRun, flow: Any) -> None:
+async def _supervise_async(run: WorkerRun, flow: Any) -> None:
     reply = None
     while True:
         bell = run.bell()
@@ -181,18 +171,11 @@ async def _look_after_async(run: WorkerRun, flow: Any) -> None:
 
 
 async def _next_async(run: WorkerRun, take: Callable[[WorkerRun], Any]) -> Any:
-    scope = run.begin_taking()
-    if scope is None:
-        return END
-    try:
-        with scope:
-            return await take(run)
-    except Cancelled:
-        if scope.cancelled:
-            return END
-        raise
-    finally:
-        run.end_taking(scope)
+    job = END
+    with run.taking() as wanted:
+        if wanted:
+            job = await take(run)
+    return job
 
 
 async def _handle_async(
@@ -269,7 +252,10 @@ async def _finish_async(settling: Settling) -> None:
 
 
 def _shield() -> Any:
-    """Keeps trio's cancellation out: what becomes of a job must be said even then. asyncio's comes once."""
+    """Return a scope that shields from trio's cancellation, so that a job is settled even then.
+
+    asyncio raises a cancellation only once, and needs none.
+    """
     from contextlib import nullcontext
 
     library: Any = interrupts.library()
@@ -281,23 +267,16 @@ async def _awaited(awaitable: Any) -> Any:
 
 
 def _await_here(awaitable: object) -> Any:
-    """Await what a plain handler returned, in an event loop of this thread's own."""
+    """Await the result of a plain handler in an event loop of this thread."""
     import asyncio
 
     return asyncio.run(_awaited(awaitable))
 
 
 def _await_in_loop(library: Any) -> Callable[[Any], Any]:
-    """Return what awaits, from a job's thread, in the event loop that runs the worker."""
+    """Return a function for a job's thread that awaits in the event loop of the worker."""
     if library.__name__ == "trio":
         token = library.lowlevel.current_trio_token()
         return lambda awaitable: library.from_thread.run(_awaited, awaitable, trio_token=token)
     loop = library.get_running_loop()
     return lambda awaitable: library.run_coroutine_threadsafe(_awaited(awaitable), loop).result()
-
-
-def run_in_asyncio(run: Callable[[], Any]) -> Any:
-    """Run a coroutine function in an event loop of its own."""
-    import asyncio
-
-    return asyncio.run(run())

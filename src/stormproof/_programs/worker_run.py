@@ -1,9 +1,11 @@
-"""One run of a worker: which jobs are open, what becomes of each, and how the run comes to its end.
+"""One run of a worker: its open jobs, their outcomes, and the end of the run.
 
 Nothing here calls a handler, waits or reads a queue; `worker_lanes` does, in threads or in tasks.
 """
 
 from __future__ import annotations
+
+from contextlib import contextmanager
 
 from .._context.deadlines import Scope, ambient
 from .._drivers.waiter import Waiter
@@ -15,8 +17,7 @@ from .signals import complain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Generator, Iterator
     from typing import Any, Protocol
 
     from .._strategies.protocol import Env
@@ -24,25 +25,20 @@ if TYPE_CHECKING:
     class Worker(Protocol):
         """The worker as its run sees it: options to read, and counts to add to."""
 
+        concurrency: int
+        deadline: float | None
+        drain: float
+        requeue: Callable[[Any], Any] | None
+        dead_letter: Callable[[Any, BaseException], Any] | None
+
         @property
         def operation(self) -> str: ...
-        @property
-        def concurrency(self) -> int: ...
-        @property
-        def deadline(self) -> float | None: ...
-        @property
-        def drain(self) -> float: ...
-        @property
-        def requeue(self) -> Callable[..., Any] | None: ...
-        @property
-        def dead_letter(self) -> Callable[..., Any] | None: ...
-
         def count(self, **changes: int) -> None: ...
 
-    #: Yields the awaitables that callbacks gave, if any; what awaiting them raises is thrown back in.
+    #: Yields the awaitables that callbacks return; an error of awaiting them is thrown back in.
     Settling = Generator[Any, None, None]
 
-#: How long jobs that were cancelled may take to end, unless the run was asked to stop twice ...
+#: Time that cancelled jobs have to end, unless the run was asked to stop twice ...
 GRACE_S = 1.0
 #: ... and then, before they are left behind.
 SHORT_GRACE_S = 0.2
@@ -67,26 +63,6 @@ class OpenJob:
 class WorkerRun:
     """State of one run of a worker."""
 
-    __slots__ = (
-        "__weakref__",
-        "_bell",
-        "_lock",
-        "_open",
-        "_outer",
-        "_takers",
-        "cancelling",
-        "done",
-        "env",
-        "error",
-        "await_in_thread",
-        "lanes",
-        "operation",
-        "stops",
-        "worker",
-    )
-
-    _lock: AbstractContextManager[object]
-
     def __init__(self, worker: Worker, env: Env, done: Callable[[], object] | None) -> None:
         self.worker = worker
         self.env = env
@@ -94,19 +70,19 @@ class WorkerRun:
         #: Notifies the queue that a job it gave is settled.
         self.done = done
         self.lanes = worker.concurrency
-        #: How a job's thread awaits what a plain handler returned.
+        #: Function with which a job's thread awaits the result of a plain handler.
         self.await_in_thread: Callable[[Any], Any] = lambda awaitable: awaitable
-        #: Number of requests to stop the run: once is "finish what runs", twice is "now".
+        #: Number of requests to stop the run: the first lets running jobs end, the second does not.
         self.stops = 0
         #: From the end of the drain on. A lane that comes back with a job even later gives it away.
         self.cancelling = False
-        #: What the source of jobs failed with.
+        #: Error of the source of jobs.
         self.error: BaseException | None = None
         self._open: set[OpenJob] = set()
         self._takers: set[Scope] = set()
         self._bell: Waiter | None = None
         self._outer = ambient()
-        guard(self)
+        self._lock = guard(self)
 
     # Called from signal handlers too, so this takes no lock.
 
@@ -129,18 +105,22 @@ class WorkerRun:
 
     # Taking jobs.
 
-    def begin_taking(self) -> Scope | None:
-        """Return the scope to wait for a job in, which `stop` cancels; ``None``: take no more."""
+    @contextmanager
+    def taking(self) -> Iterator[bool]:
+        """Wait for a job inside, until `stop` ends that quietly; gives False if none is wanted any more."""
         scope = Scope(None, "taking a job")
         self._takers.add(scope)
-        if self.stops or self.error is not None:
+        try:
+            if self.stops or self.error is not None:
+                yield False
+                return
+            with scope:
+                yield True
+        except Cancelled:
+            if not scope.cancelled:
+                raise
+        finally:
             self._takers.discard(scope)
-            return None
-        return scope
-
-    def end_taking(self, scope: Scope) -> None:
-        """Record that the wait for a job is over."""
-        self._takers.discard(scope)
 
     def open(self, job: object) -> OpenJob:
         """Record that a job was taken."""
@@ -161,7 +141,7 @@ class WorkerRun:
         self.ring()
 
     def fail(self, error: BaseException) -> None:
-        """End the run with ``error``, when what is under way has ended."""
+        """End the run with ``error``, when the jobs in flight have ended."""
         if self.error is None:
             self.error = error
         if not self.stops:
@@ -181,7 +161,7 @@ class WorkerRun:
                 outcome = "requeued"
         if outcome in ("failed", "unfinished"):
             visible = self.stopped_error(error) if outcome == "unfinished" else error
-            if not (yield from self._bury(open_job.job, outcome, visible)):
+            if not (yield from self._dead_letter(open_job.job, outcome, visible)):
                 self.worker.count(undelivered=1)
         self.worker.count(**{outcome: 1})
         bus.publish("JobEnded", operation=self.operation, outcome=outcome, error=labels.error_name(error))
@@ -211,7 +191,9 @@ class WorkerRun:
         error.__cause__ = cause
         return error
 
-    def _bury(self, job: object, outcome: str, error: BaseException | None) -> Generator[Any, None, bool]:
+    def _dead_letter(
+        self, job: object, outcome: str, error: BaseException | None
+    ) -> Generator[Any, None, bool]:
         if self.worker.dead_letter is not None:
             return (yield from self._notify("dead_letter", job, error))
         complain(f"{self.operation}: a job {_WORDS[outcome]}, and the worker has no dead_letter", error)
@@ -237,14 +219,14 @@ class WorkerRun:
         yield from self.wind_up()
 
     def wind_up(self) -> Generator[float | None, bool, None]:
-        """Cancel what still runs, and give it a moment to end."""
+        """Cancel the jobs that still run, and give them a moment to end."""
         if self.lanes:
             self.cancel()
             yield from self._until_idle(GRACE_S, 2)
             yield from self._until_idle(SHORT_GRACE_S, 3)
 
     def _until_idle(self, seconds: float, enough: int) -> Generator[float | None, bool, None]:
-        """Wait until every lane has ended, ``seconds`` are over, or ``enough`` requests to stop came."""
+        """Wait until every lane has ended, ``seconds`` have passed, or ``enough`` stops were requested."""
         now = _clock.AMBIENT.now
         end = now() + seconds
         while self.lanes and self.stops < enough and (left := end - now()) > 0:
@@ -254,14 +236,11 @@ class WorkerRun:
     def cancel(self) -> None:
         """Cancel every job that runs."""
         self.cancelling = True
-        for open_job in self._running():
+        for open_job in self.open_jobs():
             open_job.scope.cancel()
 
-    def left_behind(self) -> list[OpenJob]:
-        """The jobs that are still open at the end of the run."""
-        return self._running()
-
-    def _running(self) -> list[OpenJob]:
+    def open_jobs(self) -> list[OpenJob]:
+        """The jobs that were taken and are not settled."""
         with self._lock:
             return list(self._open)
 

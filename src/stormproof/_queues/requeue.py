@@ -6,6 +6,8 @@ plain data (`Memory`), and time is the wall clock's: the next attempt may be ano
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from .._drivers.sync import call_hook
 from .._events import labels
 from .._policy.policy import Policy
@@ -21,32 +23,22 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class Memory:
+class Memory(NamedTuple):
     """Record of a task's earlier attempts.
 
     ``attempts`` made so far; ``first``: when the first one failed, in seconds since the epoch; ``prev``
     and ``place``: where the schedule stands; ``spent``: what the last retry paid.
     """
 
-    __slots__ = ("attempts", "first", "place", "prev", "spent")
-
-    def __init__(
-        self,
-        attempts: int = 0,
-        first: float | None = None,
-        prev: float | None = None,
-        place: int = 0,
-        spent: float | None = None,
-    ) -> None:
-        self.attempts = attempts
-        self.first = first
-        self.prev = prev
-        self.place = place
-        self.spent = spent
+    attempts: int = 0
+    first: float | None = None
+    prev: float | None = None
+    place: int = 0
+    spent: float | None = None
 
     def to_data(self) -> dict[str, Any]:
         """As plain data, for a message's headers."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return self._asdict()
 
     @classmethod
     def from_data(cls, data: object) -> Memory:
@@ -66,27 +58,21 @@ def _amount(value: Any) -> float | None:
     return float(value) if type(value) in (int, float) and 0 <= value < 1e12 else None
 
 
-class Again:
+class Again(NamedTuple):
     """Queue the task again, to be run after ``wait`` seconds, with ``memory``."""
 
-    __slots__ = ("memory", "wait")
-
-    def __init__(self, wait: float, memory: Memory) -> None:
-        self.wait = wait
-        self.memory = memory
+    wait: float
+    memory: Memory
 
 
-class End:
-    """The task has failed for good; ``error`` is what it is to fail with.
+class End(NamedTuple):
+    """The task has failed for good, with ``error``.
 
     ``reason`` is that of `events.GaveUp`, or "fault" when a rule of the policy raised ``error``.
     """
 
-    __slots__ = ("error", "reason")
-
-    def __init__(self, error: BaseException, reason: str) -> None:
-        self.error = error
-        self.reason = reason
+    error: BaseException
+    reason: str
 
 
 class Requeue:
@@ -95,8 +81,6 @@ class Requeue:
     `inner` runs around every attempt. A `Deadline` therefore bounds one attempt: what bounds the task
     is ``Retry(within=...)``, from its first failure, time in the queue included.
     """
-
-    __slots__ = ("_env", "inner", "operation", "retry")
 
     def __init__(self, policy: Policy, name: str, owner: str) -> None:
         if not isinstance(policy, Policy):
@@ -123,11 +107,11 @@ class Requeue:
         args: Any = (),
         kwargs: Mapping[str, Any] = {},
     ) -> Again | End:
-        """Decide what follows from ``error``, raised by the attempt after those that ``memory`` knows of."""
+        """Decide what follows ``error``, raised by the attempt after those in ``memory``."""
         try:
             run = self._resume(memory, wall_now, args, kwargs)
         except Exception as fault:
-            # The key of the budget is a rule of the user's; what it was asked about must not be lost over it.
+            # The budget's key function is the user's. If it raises, the error of the task must not be lost.
             attach_context(fault, error)
             return End(fault, "fault")
         try:
@@ -150,7 +134,7 @@ class Requeue:
         self._resume(memory, wall_now, args, kwargs).succeed()
 
     def started(self, memory: Memory, args: object = (), kwargs: Mapping[str, Any] = {}) -> None:
-        """An attempt begins; the budget hears of first ones."""
+        """Report the start of an attempt to the budget, if it is the first one."""
         budget = self._budget(args, kwargs)
         if memory.attempts == 0 and budget is not None:
             budget.started()

@@ -1,4 +1,4 @@
-"""Shared by the task queues: the settings of a task, and what runs around each of its attempts."""
+"""Shared by the task queues: the settings of a task, and the wrapper around each of its attempts."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from .._primitives.options import Seconds
 
 
-#: How long to leave a store alone that did not answer.
+#: Time for which a store that did not answer is left alone.
 _STORE_DOWN_S = 5.0
 #: A lease about to end is not asked for over and over.
 _LEAST_S = 0.1
 
 
-def keeping(
+def key_options(
     owner: str, idempotency: Store | None, lease: Seconds, on_unknown: str
 ) -> tuple[Store | None, float, str]:
-    """The options about keys, checked."""
+    """Return the options about keys, validated."""
     if idempotency is not None and not isinstance(idempotency, Store):
         raise TypeError(f"{owner}: idempotency must be a store such as SqliteStore(), got {idempotency!r}")
     lease_s = seconds(owner, "lease", lease, above=0)
@@ -34,8 +34,6 @@ def keeping(
 
 class TaskSettings:
     """Checked when they are given, not when the first task fails."""
-
-    __slots__ = ("dead_letter", "idempotency", "lease_s", "on_unknown", "owner", "policy")
 
     def __init__(
         self,
@@ -47,7 +45,7 @@ class TaskSettings:
         dead_letter: object = None,
     ) -> None:
         Requeue(policy, owner, owner)
-        self.idempotency, self.lease_s, self.on_unknown = keeping(owner, idempotency, lease, on_unknown)
+        self.idempotency, self.lease_s, self.on_unknown = key_options(owner, idempotency, lease, on_unknown)
         if dead_letter is not None and not callable(dead_letter):
             if not isinstance(dead_letter, str) or not dead_letter:
                 raise TypeError(
@@ -66,7 +64,7 @@ class TaskSettings:
     ) -> Callable[..., Any]:
         """``run`` under the policy's other strategies, and at most once per ``key()`` if there is a store.
 
-        A key that is taken, or cannot be asked for, is a `Busy`. Without a key it simply runs.
+        A key that is taken, or cannot be asked for, is a `TaskPostponed`. Without a key it simply runs.
         """
 
         # The strategies look at a function's own signature; a bound method or a partial has none.
@@ -83,7 +81,7 @@ class TaskSettings:
             try:
                 return guarded(*args, **kwargs)
             except _ABOUT_KEYS as error:
-                # The task's own errors, of whatever keys it deals with, are not about this one.
+                # The task's own errors about keys are about other keys than this one.
                 raise _Carried(error) from error
 
         once = idempotent(
@@ -101,7 +99,7 @@ class TaskSettings:
             try:
                 return once(task_id, args, kwargs)
             except _ABOUT_KEYS as busy:
-                raise Busy(self._look_again(busy)) from busy
+                raise TaskPostponed(self._look_again(busy)) from busy
             except _Carried as carrier:
                 error = carrier.error
             raise error
@@ -111,7 +109,7 @@ class TaskSettings:
     def _look_again(self, busy: StormproofError) -> float:
         """Seconds after which to ask for the key again.
 
-        Another worker has it, or had it when it was lost: then it is free when its lease is over.
+        Another worker holds it. If that worker is lost, the key is free when its lease ends.
         """
         left = getattr(busy, "lease_left", None)
         return min(_STORE_DOWN_S, self.lease_s) if left is None else max(left, _LEAST_S)
@@ -120,7 +118,7 @@ class TaskSettings:
 _ABOUT_KEYS = (IdempotencyConflict, StoreUnavailable)
 
 
-class Busy(Exception):
+class TaskPostponed(Exception):
     """The task's key is taken, or its store silent: nothing ran; look again after ``wait`` seconds."""
 
     def __init__(self, wait: float) -> None:

@@ -8,9 +8,9 @@ text that is compiled consists of our own constants and the function's parameter
 from __future__ import annotations
 
 import builtins
-from types import CoroutineType, FunctionType
+from types import FunctionType
 
-from .function_kind import GENERATORS, NOT_SYNC, check_kind, refuse_coroutine
+from .function_kind import GENERATORS, check_awaitable, check_callable, check_result, value_types
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ class WrapperSource:
     ``spec`` goes there too: Python 3.15 warns of globals that have a loader and no spec.
     """
 
-    __slots__ = ("spec", "text")
-
     def __init__(self, text: str) -> None:
         self.text = text
         self.spec = _ModuleSpec("stormproof", self)
@@ -54,23 +52,21 @@ class Template:
     Names in the text start with ``_sp_`` so that no parameter hides them.
     """
 
-    __slots__ = ("_made", "name", "text")
-
     def __init__(self, name: str, text: str) -> None:
         self.name = name
         self.text = text
-        self._made: dict[tuple[bool, str, str, str, bool, str], tuple[CodeType, WrapperSource]] = {}
+        self._made: dict[tuple[bool, str, str, str, bool, bool], tuple[CodeType, WrapperSource]] = {}
 
     def build(self, like: Callable[..., Any], is_async: bool, names: dict[str, Any]) -> Callable[..., Any]:
         """A function with ``like``'s signature; ``names`` fill the template's ``_sp_`` names."""
         params, args, packed = _signature(like)
-        # The innermost wrapper of what only calls its first argument does so itself; the outermost one looks
-        # at that first.
+        # The innermost wrapper of what only calls its first argument does so itself; the outermost one checks
+        # what that is, or gives.
         inline = getattr(names.get("call"), "__code__", None) in _APPLIERS
-        check = _CHECKS.get(getattr(like, "__code__", None))
-        if check is not None:
+        checks = getattr(like, "__code__", None) in _ENTRIES
+        if checks:
             names = {**names, **_CHECK_NAMES}
-        key = (is_async, params, args, packed, inline, check or "")
+        key = (is_async, params, args, packed, inline, checks)
         compiled = self._made.get(key)
         if compiled is None:
             compiled = self._compile(key)
@@ -92,8 +88,8 @@ class Template:
             made.__kwdefaults__ = like.__kwdefaults__
         return made
 
-    def _compile(self, key: tuple[bool, str, str, str, bool, str]) -> tuple[CodeType, WrapperSource]:
-        is_async, params, args, packed, inline, check = key
+    def _compile(self, key: tuple[bool, str, str, str, bool, bool]) -> tuple[CodeType, WrapperSource]:
+        is_async, params, args, packed, inline, checks = key
         text = self.text.replace("_sp_call({args})", _APPLIED) if inline else self.text
         text = text.format(
             params=params,
@@ -102,9 +98,10 @@ class Template:
             async_="async " if is_async else "",
             await_="await " if is_async else "",
         )
-        text = text.replace(":\n", ":\n" + check, 1)
-        if check and not is_async:
-            text = text.replace("return _sp_result\n", _RETURN)
+        if checks:
+            text = text.replace(":\n", ":\n" + (_CHECK_AWAITABLE if is_async else _CHECK_CALLABLE), 1)
+        if checks and not is_async:
+            text = text.replace("return _sp_result\n", _CHECK_RESULT)
         filename = f"stormproof {'async ' if is_async else ''}{self.name}({params})"
         scope: dict[str, Any] = {}
         exec(compile(text, filename, "exec"), scope)
@@ -123,7 +120,8 @@ async def apply_async(fn: Any, /, *args: object, **kwargs: object) -> Any:
 
 def enter(fn: Any, /, *args: object, **kwargs: object) -> Any:
     """`apply` as the outermost wrapper has it: ``fn`` must be a plain function."""
-    return fn(*args, **kwargs)
+    result = fn(*args, **kwargs)
+    return result if type(result) in value_types else check_result(fn, result)
 
 
 async def enter_async(fn: Any, /, *args: object, **kwargs: object) -> Any:
@@ -132,22 +130,26 @@ async def enter_async(fn: Any, /, *args: object, **kwargs: object) -> Any:
 
 
 _APPLIERS = (apply.__code__, apply_async.__code__)
+_ENTRIES = (enter.__code__, enter_async.__code__)
 _APPLIED = "fn(*args, **kwargs)"
-_CHECK = """\
-    if type(fn) is not _sp_function or fn.__code__.co_flags & {flags} or fn.__dict__:
-        _sp_check_kind(fn, {is_async})
+_CHECK_AWAITABLE = f"""\
+    if type(fn) is not _sp_function or fn.__code__.co_flags & {GENERATORS} or fn.__dict__:
+        _sp_check_awaitable(fn)
 """
-#: A coroutine would be handed to the caller before it has run, and nothing would retry it.
-_RETURN = "return _sp_result if type(_sp_result) is not _sp_coroutine else _sp_refuse(fn, _sp_result)\n"
+_CHECK_CALLABLE = """\
+    if type(fn) is not _sp_function and not callable(fn):
+        _sp_check_callable(fn, "call")
+"""
+#: A sync call looks at its result, too: calling a coroutine function or a generator function runs nothing.
+_CHECK_RESULT = (
+    "return _sp_result if type(_sp_result) in _sp_value_types else _sp_check_result(fn, _sp_result)\n"
+)
 _CHECK_NAMES = {
     "function": FunctionType,
-    "check_kind": check_kind,
-    "coroutine": CoroutineType,
-    "refuse": refuse_coroutine,
-}
-_CHECKS: dict[Any, str] = {
-    enter.__code__: _CHECK.format(flags=NOT_SYNC, is_async=False),
-    enter_async.__code__: _CHECK.format(flags=GENERATORS, is_async=True),
+    "check_awaitable": check_awaitable,
+    "check_callable": check_callable,
+    "value_types": value_types,
+    "check_result": check_result,
 }
 
 _STARRED = ("*args, **kwargs", "*args, **kwargs", "args, kwargs")

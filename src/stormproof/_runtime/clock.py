@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 class SystemClock:
     """The machine's monotonic clock."""
 
-    __slots__ = ()
-
     now = staticmethod(time.monotonic)
     sleep = staticmethod(time.sleep)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from _thread import get_ident
 
 from .locks import has_gil
@@ -10,6 +11,7 @@ from .locks import has_gil
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
 
 class Tally:
@@ -19,42 +21,36 @@ class Tally:
     reading adds them up.
     """
 
-    __slots__ = ("read", "seen", "step", "tick")
+    __slots__ = ("left", "seen", "tick")
 
     tick: Callable[[], object]
-    #: Gives the count, of which ``seen`` were there at the last reading. ``step`` is what the reading adds.
-    read: Callable[[], int]
+    #: Returns a number that each tick lowers by one; it was ``seen`` at the last reading.
+    left: Callable[[], int]
     seen: int
-    step: int
 
     def __init__(self) -> None:
-        self.seen = 0
         if has_gil():
-            self.tick = self.read = itertools.count().__next__
-            self.step = 1
+            # It makes no number when it is ticked, and says how many ticks are left.
+            ticks: Any = itertools.repeat(None, sys.maxsize)
+            self.tick, self.left = ticks.__next__, ticks.__length_hint__
         else:
             counts = _CountPerThread()
-            self.tick, self.read = counts.tick, counts.total
-            self.step = 0
+            self.tick, self.left = counts.tick, counts.left
+        self.seen = self.left()
 
     def take(self) -> int:
-        """Return the ticks since the last ``take``. Callers hold their own lock."""
-        value = self.read()
-        fresh = value - self.seen
-        self.seen = value + self.step
+        """Return the ticks since the last ``take``. The caller holds a lock."""
+        left = self.left()
+        fresh, self.seen = self.seen - left, left
         return fresh
 
     def peek(self) -> int:
-        """Return the ticks since the last ``take``, and leave them to it. Callers hold their own lock."""
-        fresh = self.read() - self.seen
-        self.seen += self.step
-        return fresh
+        """Return the ticks since the last ``take``, and leave them to it."""
+        return self.seen - self.left()
 
 
 class _CountPerThread:
     """A count per thread, which no other one writes; it outlives its thread."""
-
-    __slots__ = ("_counts",)
 
     def __init__(self) -> None:
         self._counts: dict[int, list[int]] = {}
@@ -67,7 +63,7 @@ class _CountPerThread:
             count = self._counts[thread] = [0]
         count[0] += 1
 
-    def total(self) -> int:
-        """Return the sum over all threads."""
+    def left(self) -> int:
+        """Return the sum over all threads, as a number below zero."""
         # A copy is one step; other threads may add theirs at any time.
-        return sum(count[0] for count in self._counts.copy().values())
+        return -sum(count[0] for count in self._counts.copy().values())

@@ -1,4 +1,4 @@
-"""Frames of the call stack, for what depends on where it is called from."""
+"""Frames of the call stack, for code that depends on its caller."""
 
 from __future__ import annotations
 

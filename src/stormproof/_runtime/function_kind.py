@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from types import FunctionType, MethodType
+from types import AsyncGeneratorType, CoroutineType, FunctionType, GeneratorType, MethodType, NoneType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 _COROUTINE, _GENERATOR, _ASYNC_GENERATOR, _ITERABLE_COROUTINE = 0x80, 0x20, 0x200, 0x100
 GENERATORS = _GENERATOR | _ASYNC_GENERATOR
-NOT_SYNC = _COROUTINE | _GENERATOR | _ASYNC_GENERATOR | _ITERABLE_COROUTINE
+_NOT_SYNC = _COROUTINE | _GENERATOR | _ASYNC_GENERATOR | _ITERABLE_COROUTINE
+#: Types of results whose work is done when they are returned, as far as seen; `check_result` adds to them.
+value_types: set[type] = {NoneType, bool, int, float, str, bytes, list, tuple, dict, set}
+_MAX_TYPES = 256
 
 
 def function_kind(fn: object) -> str:
@@ -24,7 +27,7 @@ def function_kind(fn: object) -> str:
         return _by_flags(fn.__code__.co_flags)
     while isinstance(fn, (partial, MethodType)):
         fn = fn.func if isinstance(fn, partial) else fn.__func__
-    # What `inspect.markcoroutinefunction` leaves. A mock has every attribute one asks for, hence __dict__.
+    # Set by `inspect.markcoroutinefunction`. A mock has every attribute that is asked for, hence __dict__.
     if "_is_coroutine_marker" in getattr(fn, "__dict__", ()):
         return "async"
     flags = getattr(getattr(fn, "__code__", None), "co_flags", None)
@@ -34,29 +37,55 @@ def function_kind(fn: object) -> str:
     return _by_flags(flags) if isinstance(flags, int) else "sync"
 
 
-def check_kind(fn: object, is_async: bool) -> None:
-    """Refuse what `Policy.call` (or `Policy.acall`) cannot call: it would be done before its work begins."""
-    kind = function_kind(fn)
-    if is_async and "generator" in kind:
+def check_callable(fn: object, method: str) -> None:
+    """Refuse what `Policy.call` or `Policy.acall` (``method``) cannot call."""
+    if callable(fn):
+        return
+    if callable(close := getattr(fn, "close", None)) and hasattr(fn, "__await__"):
+        close()
+    raise TypeError(
+        f"Policy.{method}: fn must be callable, got {fn!r}; give the function itself, and its arguments "
+        f"after it: policy.{method}(fn, *args)"
+    )
+
+
+def check_awaitable(fn: object) -> None:
+    """Refuse a function that `Policy.acall` cannot await: it would be done before its work begins."""
+    check_callable(fn, "acall")
+    if "generator" in function_kind(fn):
         raise TypeError(f"Policy.acall: fn must give something to await, got {fn!r}; decorate it instead")
-    if not is_async and kind != "sync":
+
+
+def check_result(fn: object, result: Any) -> Any:
+    """Return the ``result`` of ``fn`` for `Policy.call`. Refuse one whose work has yet to run, unretried.
+
+    For results of a type that is not among `value_types`.
+    """
+    kind, function = type(result), function_kind(fn)
+    if hasattr(kind, "__await__"):
+        if kind is CoroutineType:
+            result.close()
+    elif kind not in (GeneratorType, AsyncGeneratorType):
+        if len(value_types) >= _MAX_TYPES:
+            value_types.clear()
+        value_types.add(kind)
+        return result
+    elif function == "sync":
+        return result
+    if function != "sync":
         raise TypeError(
-            f"Policy.call: fn must be a plain function, got {fn!r} ({kind}); use acall() for a coroutine "
+            f"Policy.call: fn must be a plain function, got {fn!r} ({function}); use acall() for a coroutine "
             "function, or decorate it"
         )
-
-
-def refuse_coroutine(fn: object, result: Any) -> None:
-    """Refuse what a plain function returned to be awaited: the policy would end before it has run."""
-    result.close()
+    awaited = "a coroutine" if kind is CoroutineType else f"an awaitable {kind.__name__}"
     raise TypeError(
-        f"Policy.call: fn must return a value, got a coroutine from {fn!r}, which nothing would retry; "
+        f"Policy.call: fn must return a value, got {awaited} from {fn!r}, which nothing would retry; "
         "use `await policy.acall(fn)`"
     )
 
 
 def _by_flags(flags: int) -> str:
-    if not flags & NOT_SYNC:
+    if not flags & _NOT_SYNC:
         return "sync"
     if flags & _ASYNC_GENERATOR:
         return "async generator"

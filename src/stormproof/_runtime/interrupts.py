@@ -1,17 +1,15 @@
-"""Waking what waits inside a scope: a thread's sleep, an asyncio task, a trio task."""
+"""Wakes waits inside a scope: a thread's sleep, an asyncio task, a trio task."""
 
 from __future__ import annotations
 
-import os
-import sys
 import weakref
-from _thread import get_ident
 from collections import deque
 from contextvars import Context
+from sys import modules
 
 from . import clock as _clock
 from . import platform as _platform
-from .frames import frame_at
+from .forks import after_fork
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +60,7 @@ class Sleeper:
         self._gate = _platform.machine.gate()
 
     def wake(self) -> None:
-        """End the wait, or the next one if none is under way."""
+        """End the wait, or the next one if there is none now."""
         try:
             self._gate.release()
         except RuntimeError:
@@ -91,14 +89,10 @@ def wake() -> None:
         sleeper.wake()
 
 
+@after_fork
 def _renew() -> None:
-    # Threads do not survive a fork, and the one that forked is the main one now.
+    # Threads do not survive a fork.
     _sleepers.clear()
-    _main.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)
 
 
 def wait(seconds: float, over: Callable[[], object]) -> None:
@@ -106,98 +100,30 @@ def wait(seconds: float, over: Callable[[], object]) -> None:
     Sleeper().wait(seconds, over)
 
 
-_ANYIO = "anyio._backends._asyncio"
+ANYIO = "anyio._backends._asyncio"
 
 
 def _in_trio() -> bool:
-    trio = sys.modules.get("trio")
+    trio = modules.get("trio")
     return trio is not None and trio.lowlevel.in_trio_task()
 
 
 def library() -> ModuleType | None:
     """The async library that runs this code (the asyncio or trio module), or ``None``."""
     if _in_trio():
-        return sys.modules["trio"]
-    asyncio = sys.modules.get("asyncio")
+        return modules["trio"]
+    asyncio = modules.get("asyncio")
     if asyncio is not None and asyncio._get_running_loop() is not None:
         return asyncio
     return None
 
 
-def strand() -> object:
-    """Return what runs this code: the task, or the thread's identity where there is none."""
-    modules = sys.modules
-    trio, asyncio = modules.get("trio"), modules.get("asyncio")
-    task = None
-    if trio is not None and trio.lowlevel.in_trio_task():
-        task = trio.lowlevel.current_task()
-    elif asyncio is not None and (loop := asyncio._get_running_loop()) is not None:
-        task = asyncio.current_task(loop)
-    return get_ident() if task is None else task
-
-
-#: In place of a task or future: errors are handed over in a way that cannot be asked afterwards.
-HANDS_OVER: object = object()
-
-#: Modules whose frame under a worker thread's function knows what gets its outcome, and how to find it there.
-_CARRIERS: dict[str, Callable[[Any], Any]] = {
-    "concurrent.futures.thread": lambda seen: getattr(seen.get("self"), "future", None),
-    _ANYIO: lambda seen: seen.get("future"),
-    "trio._threads": lambda seen: HANDS_OVER,
-}
-
-
-def carrier(strand: object) -> Any:
-    """Return what takes an error out of ``strand``, the one that runs this code; None if that is not known.
-
-    An asyncio task does so itself, a worker thread by a future. Trio's tasks raise it in those around them.
-    """
-    if type(strand) is not int:
-        return strand if hasattr(strand, "exception") else _ancestors(strand)
-    frame: Any = None if strand == _main_thread() else frame_at(1)
-    while frame is not None:
-        find = _CARRIERS.get(frame.f_globals.get("__name__", ""))
-        if find is not None:
-            seen = frame.f_locals
-            found = find(seen)
-            if type(seen) is dict:
-                # Before 3.13 this is a copy that stays with the frame, and would keep what the frame lets go.
-                seen.clear()
-            if found is not None:
-                return found
-        frame = frame.f_back
-    return None
-
-
-#: The identity of the main thread, once it was asked for: that takes long.
-_main: list[int] = []
-
-
-def _main_thread() -> int | None:
-    """Return the identity of the main thread; of this one while no other was started by Python."""
-    if not _main:
-        threading = sys.modules.get("threading")
-        if threading is None:
-            return get_ident()
-        _main.append(threading.main_thread().ident)
-    return _main[0]
-
-
-def _ancestors(task: Any) -> tuple[object, ...]:
-    """Return the trio tasks around ``task``."""
-    found: list[object] = []
-    while (nursery := task.parent_nursery) is not None:
-        task = nursery.parent_task
-        found.append(task)
-    return tuple(found)
-
-
-def carried_error(carrier: Any) -> BaseException | None:
-    """Return the error that ``carrier``, an asyncio task or a future, ended with."""
-    if carrier is None or not carrier.done() or carrier.cancelled():
-        return None
-    error: BaseException | None = carrier.exception()
-    return error
+def required_library(what: str) -> ModuleType:
+    """`library`, or a RuntimeError that ``what`` cannot run without one."""
+    running = library()
+    if running is None:
+        raise RuntimeError(f"{what} runs under asyncio or trio, and neither is running here")
+    return running
 
 
 def arm(scope: Scope) -> Arm | None:
@@ -213,7 +139,7 @@ def arm(scope: Scope) -> Arm | None:
 
 def anyio_scope(task: object) -> Any:
     """The innermost of anyio's cancel scopes that ``task`` is in; None without one, or without a task."""
-    backend = sys.modules.get(_ANYIO)
+    backend = modules.get(ANYIO)
     state = None if backend is None or task is None else backend._task_states.get(task)
     return None if state is None else state.cancel_scope
 
@@ -244,10 +170,10 @@ def _call_soon(loop: AbstractEventLoop, callback: Callable[[], object]) -> None:
 def _interrupted(task: Any, before: int, kind: Any) -> bool:
     """Take back our cancellation of ``task``: True if it ended the scope. That of another must go on."""
     alone = task.uncancel() <= before
-    return alone and kind is not None and issubclass(kind, sys.modules["asyncio"].CancelledError)
+    return alone and kind is not None and issubclass(kind, modules["asyncio"].CancelledError)
 
 
-#: How soon, at first and at most, to look again whether a task may be interrupted.
+#: First and longest interval of the check whether a task may be interrupted.
 _SOON_S, _LATER_S = 0.001, 0.05
 
 
@@ -259,14 +185,20 @@ class _TaskArm:
     a place in a pool) and the moment when the task takes it: it would be lost.
     """
 
-    # What most arms never change has its value here, once: one is made for every call.
+    __slots__ = ("_fired", "_handle", "_wait_s", "before", "outer", "task")
     task: Any
-    before = 0
-    outer: object = None
-    _fired = False
+    #: The number of its cancellations, and anyio's innermost scope, as the scope was entered.
+    before: int
+    outer: object
+    _fired: bool
     #: The timer of its own, or of the next look.
-    _handle: Any = None
-    _wait_s = _SOON_S
+    _handle: Any
+    _wait_s: float
+
+    def begin(self, task: Any, outer: object) -> None:
+        """Begin to guard ``task``, in a scope of anyio's or none."""
+        self.task, self.before, self.outer = task, task.cancelling(), outer
+        self._fired, self._handle, self._wait_s = False, None, _SOON_S
 
     def fire(self) -> None:
         """Interrupt the task, once, as soon as nothing is lost by it."""
@@ -302,9 +234,7 @@ class _AsyncioArm(_TaskArm):
     """Has a timer of its own."""
 
     def __init__(self, task: Task[Any], scope: Scope) -> None:
-        self.task = task
-        self.before = task.cancelling()
-        self.outer = anyio_scope(task)
+        self.begin(task, anyio_scope(task))
         left = _seconds_left(scope)
         if left is not None:
             self._handle = task.get_loop().call_later(left, self.fire)
@@ -317,55 +247,55 @@ class Timers:
     its scope is left in time, and looks for the next one when it is due.
     """
 
-    __slots__ = ("_limit_s", "_queues")
-
     def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s
         self._queues: dict[int, _TimerQueue] = {}
+        #: The queue of the loop that was met last.
+        self._last: _TimerQueue | None = None
 
     def arm(self, scope: Scope, clock: Clock, began: float) -> Arm | None:
         """Do what `arm` does, where the loop's time is the scope's ``clock``; else leave it to that."""
-        modules = sys.modules
         asyncio = modules.get("asyncio")
         loop = None if asyncio is None else asyncio._get_running_loop()
         if loop is None or clock is not _REAL_CLOCK or ("trio" in modules and _in_trio()):
             return arm(scope)
-        queue = self._queues.get(id(loop))
+        queue = self._last
         if queue is None or queue.loop() is not loop:
-            queue = self._begin(loop)
+            queue = self._queue_of(loop)
             if queue is None:
                 return arm(scope)
         task = asyncio.current_task(loop)  # type: ignore[union-attr]
         if task is None:
             return None
-        made: _QueuedArm = _QueuedArm()
-        made.task = task
-        if before := task.cancelling():
-            made.before = before
-        if _ANYIO in modules:
-            made.outer = anyio_scope(task)
-        made.queue = queue
-        made.end = began + self._limit_s
-        queue.arms.append(made)
+        queued: _QueuedArm = _QueuedArm()
+        # `_TaskArm.begin`, written out: there is an arm for every call.
+        queued.task, queued.before, queued.outer = task, task.cancelling(), None
+        queued._fired, queued._handle, queued._wait_s = False, None, _SOON_S
+        if ANYIO in modules:
+            queued.outer = anyio_scope(task)
+        queued.queue, queued.waits = queue, True
+        queued.end = began + self._limit_s
+        queue.arms.append(queued)
         if queue.timer is None:
-            queue.wait_for(made, loop)
-        return made
+            queue.wait_for(queued, loop)
+        return queued
 
-    def _begin(self, loop: AbstractEventLoop) -> _TimerQueue | None:
+    def _queue_of(self, loop: AbstractEventLoop) -> _TimerQueue | None:
         # A loop with a time of its own, such as a virtual one, must see no timer without a scope.
-        if type(loop).time is not sys.modules["asyncio"].BaseEventLoop.time:
+        if type(loop).time is not modules["asyncio"].BaseEventLoop.time:
             return None
-        for key, queue in list(self._queues.items()):
-            if (known := queue.loop()) is None or known.is_closed():
-                self._queues.pop(key, None)
-        queue = self._queues[id(loop)] = _TimerQueue(loop)
+        queue = self._queues.get(id(loop))
+        if queue is None or queue.loop() is not loop:
+            for key, other in list(self._queues.items()):
+                if (known := other.loop()) is None or known.is_closed():
+                    self._queues.pop(key, None)
+            queue = self._queues[id(loop)] = _TimerQueue(loop)
+        self._last = queue
         return queue
 
 
 class _TimerQueue:
     """The arms of one loop, in the order of their ends, and the timer of the first."""
-
-    __slots__ = ("_context", "_left", "arms", "loop", "timer")
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self.loop = weakref.ref(loop)
@@ -373,7 +303,7 @@ class _TimerQueue:
         self.timer: object = None
         #: Arms that were left in time and still stand between others.
         self._left = 0
-        # An empty one: the timer outlives the call that set it, and must keep nothing of it.
+        # An empty context: the timer outlives the call that set it, and must keep nothing of it alive.
         self._context = Context()
 
     def wait_for(self, arm: _QueuedArm, loop: Any) -> None:
@@ -410,9 +340,10 @@ class _TimerQueue:
 class _QueuedArm(_TaskArm):
     """Is fired at ``end`` by its queue's timer; waits for that until then."""
 
+    __slots__ = ("end", "queue", "waits")
     end: float
     queue: _TimerQueue
-    waits = True
+    waits: bool
 
     def hold_fire(self) -> bool:
         if self.waits:
@@ -423,7 +354,7 @@ class _QueuedArm(_TaskArm):
         if self.waits:
             arms = self.queue.arms
             if len(arms) == 1:
-                # As a rule no other call of this limit is under way.
+                # As a rule no other call of this limit is in flight.
                 self.waits = False
                 arms.clear()
             else:

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import weakref
 
 from . import platform as _platform
+from .forks import after_fork
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from typing import Any
 
 _guarded: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-def guard(owner: object) -> None:
-    """Give ``owner`` a ``_lock``, and a fresh one in every forked child.
+def guard(owner: object) -> AbstractContextManager[object]:
+    """Return a lock for ``owner`` to keep as its ``_lock``, which is replaced in every forked child.
 
     A lock that another thread held while the process forked stays locked for ever in the child.
     Reentrant, because a signal handler may use what its own thread is just using.
     """
-    object.__setattr__(owner, "_lock", _platform.machine.lock())
+    lock: AbstractContextManager[object] = _platform.machine.lock()
     _guarded.add(owner)
+    return lock
 
 
 def guarded() -> list[Any]:
@@ -30,19 +32,16 @@ def guarded() -> list[Any]:
     return list(_guarded)
 
 
+@after_fork
 def _renew_locks() -> None:
     owners = list(_guarded)
-    # All of them first: what one does in the child may need another's lock.
+    # All locks first: the code of one owner may need the lock of another.
     for owner in owners:
         object.__setattr__(owner, "_lock", _platform.machine.lock())
     for owner in owners:
-        # The parent's threads do not exist here, so what they held is free.
+        # The parent's threads do not exist here, so the places they held are free.
         if hasattr(owner, "after_fork"):
             owner.after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_locks)
 
 
 def has_gil() -> bool:

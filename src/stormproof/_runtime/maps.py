@@ -9,22 +9,17 @@ from .locks import guard
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
-    from contextlib import AbstractContextManager
     from typing import Any
 
 
 class Recent:
     """A map of at most ``limit`` entries; the least recently used one is dropped for a new one."""
 
-    __slots__ = ("__weakref__", "_items", "_lock", "limit")
-
-    _lock: AbstractContextManager[object]
-
     def __init__(self, limit: int) -> None:
         self.limit = limit
         # A dict keeps the order of insertion: an entry in use is put in again, so the first is the stalest.
         self._items: dict[Hashable, Any] = {}
-        guard(self)
+        self._lock = guard(self)
 
     def get(self, key: Hashable) -> Any:
         """Return the entry, or ``None``."""
@@ -60,18 +55,14 @@ class Recent:
 class SharedValues:
     """Objects by name, each alive as long as it is referenced elsewhere."""
 
-    __slots__ = ("__weakref__", "_items", "_lock")
-
-    _lock: AbstractContextManager[object]
-
     def __init__(self) -> None:
         self._items: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
-        guard(self)
+        self._lock = guard(self)
 
     def get(self, key: Any, make: Callable[[], Any]) -> Any:
         """Return the object of that name, made if there is none."""
         with self._lock:
-            found = self._items.get(key)
-            if found is None:
-                found = self._items[key] = make()
-            return found
+            item = self._items.get(key)
+            if item is None:
+                item = self._items[key] = make()
+            return item

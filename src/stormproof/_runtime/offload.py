@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from .interrupts import library
+from .interrupts import library, required_library
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,11 +24,7 @@ async def in_thread(
     Otherwise the outcome of the call would be unknown. ``undo(result)`` then takes it back (in asyncio;
     trio hands the result over and cancels at the caller's next step).
     """
-    running = library()
-    if running is None:
-        raise RuntimeError(
-            "the async form of a store runs under asyncio or trio, and neither is running here"
-        )
+    running = required_library("the async form of a store")
     if running.__name__ == "trio":
         return await running.to_thread.run_sync(fn, *args)
     loop = running.get_running_loop()
@@ -56,7 +52,7 @@ async def _outlast(asyncio: Any, future: Future[Any]) -> None:
 
 
 def shielded() -> contextlib.AbstractContextManager[object]:
-    """Inside, a task that is being cancelled may still await what settles its key."""
+    """Inside, a task that is being cancelled may still settle its key."""
     running = library()
     if running is not None and running.__name__ == "trio":
         return running.CancelScope(shield=True)  # type: ignore[no-any-return]

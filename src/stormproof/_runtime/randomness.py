@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 
+from .forks import after_fork
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
         def random(self) -> float: ...
 
-    #: What may be given as ``rng=``: a seed, a generator, or a function that draws.
+    #: Values for ``rng=``: a seed, a generator, or a function that draws.
     Rng = int | HasRandom | Callable[[], float]
 
 _own: Callable[[], float] | None = None
@@ -44,14 +46,11 @@ def token() -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
+@after_fork
 def _forget() -> None:
     """Drop the generator, so that a forked child seeds its own instead of repeating its parent's draws."""
     global _own
     _own = None
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
-    os.register_at_fork(after_in_child=_forget)
 
 
 def source(rng: Rng | None, owner: str = "delays") -> Callable[[], float]:

@@ -1,4 +1,4 @@
-"""Awaiting what must not be cancelled at just any moment."""
+"""Awaits work that must not be cancelled at just any moment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-#: How the cancellations of anyio's own scopes begin.
+#: First words of the cancellations of anyio's own scopes.
 _ANYIO = "Cancelled via cancel scope "
 
 
@@ -57,12 +57,12 @@ def _until_done(future: Future[Any]) -> Generator[Any, Any, BaseException | None
 
 
 def _is_pending(waits: Any) -> bool:
-    """Return whether ``waits`` is a future of asyncio's that has no result yet."""
+    """Return True if ``waits`` is an asyncio future without a result yet."""
     return hasattr(waits, "add_done_callback") and not waits.done()
 
 
 def _nothing_was_cancelled(waits: Any) -> bool:
-    """Return whether a cancellation met a wait that was none, or that was over.
+    """Return True if the cancelled wait was none at all, or was already over.
 
     ``None`` is asyncio's way to let the others have their turn. A future with a result has handed something
     over, such as a place in a pool, which would be lost with the cancellation.

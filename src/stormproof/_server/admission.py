@@ -26,9 +26,9 @@ DROPPED = (503, 504)
 
 
 class Shedding:
-    """The options of both servers' SheddingMiddleware; see `asgi.SheddingMiddleware` for what they mean."""
+    """The options of both servers' SheddingMiddleware, described at `asgi.SheddingMiddleware`."""
 
-    #: What kind of application it wraps.
+    #: Kind of application that it wraps.
     kind = ""
 
     def __init__(
@@ -58,7 +58,7 @@ class Shedding:
 def places(
     limit: int | Bulkhead | AdaptiveLimit, queue: int, max_wait: Seconds | None
 ) -> Bulkhead | AdaptiveLimit:
-    """``limit`` as what counts the requests; ``queue`` and ``max_wait`` belong to a plain number."""
+    """Return the object that counts requests; ``queue`` and ``max_wait`` are for a plain number."""
     if isinstance(limit, (Bulkhead, AdaptiveLimit)):
         if queue or max_wait:
             raise ValueError(

@@ -18,9 +18,9 @@ LATE = Problem(504, "deadline_exceeded", "The time allowed for this request is o
 
 
 class Timed:
-    """The options of both servers' DeadlineMiddleware; see `asgi.DeadlineMiddleware` for what they mean."""
+    """The options of both servers' DeadlineMiddleware, described at `asgi.DeadlineMiddleware`."""
 
-    #: What kind of application it wraps.
+    #: Kind of application that it wraps.
     kind = ""
 
     def __init__(

@@ -38,7 +38,7 @@ class Problem:
         self.after = after
 
     def headers(self, draw: Callable[[], float], spread: float = SPREAD) -> list[tuple[str, str]]:
-        """Header fields in order; every hint is drawn anew from [after, after * (1 + spread))."""
+        """Return header fields in order; every hint is drawn from [after, after * (1 + spread))."""
         fields = [("content-type", "application/problem+json"), ("content-length", str(len(self.body())))]
         # An answer about this moment: a cache that kept it would go on refusing.
         fields.append(("cache-control", "no-store"))

@@ -1,10 +1,10 @@
-"""From an error that a handler gave up with to the answer that says so. Pure."""
+"""The answer for an error that a handler gave up with. Pure."""
 
 from __future__ import annotations
 
 from .._classify.classifier import transient
 from .._classify.exhaustion import exhausted_by
-from .._classify.on_clause import leaves
+from .._classify.foreign_objects import leaves
 from .._classify.server_hints import read, should_retry
 from .._classify.stops import stopped
 from .._primitives.errors import (
@@ -43,7 +43,7 @@ def refusal(error: BaseException) -> Problem | None:
 
     Refusals are Stormproof's own errors, and errors that an inner layer has retried to exhaustion. All
     say ``x-should-retry: false``: the layer that knows best has tried, and every layer that tries
-    again multiplies the load. A group is a refusal if all that is in it is.
+    again multiplies the load. A group is a refusal if every error in it is.
     """
     if not isinstance(error, BaseExceptionGroup):
         return _single(error)
@@ -109,7 +109,7 @@ def _of_a_key(error: StormproofError) -> Problem | None:
 
 
 IN_PROGRESS = Problem(
-    409, "idempotency_in_progress", "A request with this Idempotency-Key is under way", True
+    409, "idempotency_in_progress", "A request with this Idempotency-Key is in progress", True
 )
 MISMATCH = Problem(422, "idempotency_mismatch", "This Idempotency-Key was used with another request", False)
 UNKNOWN = Problem(

@@ -95,7 +95,7 @@ def pack(status: int, headers: Headers, body: bytes) -> bytes:
 
 
 def unpack(answer: bytes) -> tuple[int, Headers, bytes] | None:
-    """`pack` undone; ``None`` for anything that `pack` did not make, such as a header with a line break."""
+    """Undo `pack`. ``None`` for anything that `pack` did not make, such as a header with a line break."""
     import json
 
     head, newline, body = answer.partition(b"\n")
@@ -104,8 +104,8 @@ def unpack(answer: bytes) -> tuple[int, Headers, bytes] | None:
         headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs]
     except (ValueError, TypeError, AttributeError, RecursionError):
         return None
-    known = type(status) is int and 100 <= status <= 599 and newline
-    if not known or not all(_is_token(name) and _is_one_line(value) for name, value in headers):
+    is_packed = type(status) is int and 100 <= status <= 599 and newline
+    if not is_packed or not all(_is_token(name) and _is_one_line(value) for name, value in headers):
         return None
     return status, headers, body
 

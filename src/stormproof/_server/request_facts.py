@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 TIMEOUT_HEADER = "X-Request-Timeout-Ms"
 _GRPC_UNITS = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 
-#: Who says which attempt this is: the header, and what it holds for a first attempt.
+#: Headers with the number of the attempt, and their value for a first attempt.
 ATTEMPT_HEADERS = {
     "x-request-attempt": 1,
     "x-envoy-attempt-count": 1,
@@ -56,11 +56,11 @@ def time_left(find: Find, names: Iterable[str]) -> float | None:
     ``grpc-timeout`` has gRPC's form (digits and a unit), every other header milliseconds. 0 or less
     means that the caller has gone. What cannot be read says nothing.
     """
-    remaining = [left for name in names for value in find(name) for left in _lefts(name, value)]
+    remaining = [left for name in names for value in find(name) for left in _times_left(name, value)]
     return min(remaining, default=None)
 
 
-def _lefts(name: str, value: str) -> Iterable[float]:
+def _times_left(name: str, value: str) -> Iterable[float]:
     # Repeated headers may have been joined by commas on the way.
     for part in value.split(","):
         left = _grpc(part.strip(" \t")) if name == "grpc-timeout" else _milliseconds(part.strip(" \t"))

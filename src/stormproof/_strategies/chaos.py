@@ -38,8 +38,6 @@ _switch: ContextVar[Switch | None] = ContextVar("stormproof_chaos", default=None
 class Switch:
     """Context manager of ``chaos()``: chaos is on inside the ``with`` block, in this context alone."""
 
-    __slots__ = ("_token", "names", "rate")
-
     def __init__(self, names: tuple[str, ...], rate: float | None) -> None:
         self.names = names
         self.rate = rate
@@ -77,7 +75,7 @@ class Chaos(Part, Options):
     """Hit a share ``rate`` of the calls that ``when(args, kwargs)`` matches, inside ``with chaos():``.
 
     A call that is hit runs ``behaviour()``, waits ``latency`` seconds, and then raises ``fault``,
-    or returns ``outcome`` instead of calling, or goes on as ever; what is ``None`` is left out. Each
+    or returns ``outcome`` instead of calling, or makes the call as usual; ``None`` leaves a step out. Each
     may be a callable without arguments that gives it. A fault given as an object is copied for each
     call where it can be. To return ``None``, say ``outcome=lambda: None``. ``when=None`` matches all
     calls. A latency that the enclosing deadline does not allow ends with it.
@@ -245,11 +243,11 @@ def _error(fault: Any) -> Exception:
 
         try:
             # Marks, notes and tracebacks of one call must not show up in the next.
-            made: object = copy(fault)
+            error: object = copy(fault)
         except Exception:
-            made = fault
-        return made if isinstance(made, Exception) else fault
-    made = fault()
-    if not isinstance(made, Exception):
-        raise TypeError(f"Chaos: fault must make an Exception, got {made!r}")
-    return made
+            error = fault
+        return error if isinstance(error, Exception) else fault
+    error = fault()
+    if not isinstance(error, Exception):
+        raise TypeError(f"Chaos: fault must make an Exception, got {error!r}")
+    return error

@@ -38,15 +38,15 @@ class Fallback(Part, Options):
         self._takes_error: bool = callable(value) and _takes_error(value)
 
     def _matches(self, error: Exception) -> bool:
-        asked = unwrap_marker(error)[0] or error
-        return not isinstance(asked, Cancelled) and isinstance(asked, Exception) and self._judge(asked).retry
+        cause = unwrap_marker(error)[0] or error
+        return not isinstance(cause, Cancelled) and isinstance(cause, Exception) and self._judge(cause).retry
 
     def _answer(self, error: Exception, operation: str) -> Any:
-        asked = unwrap_marker(error)[0] or error
-        bus.publish("FellBack", operation=operation, error=labels.error_name(asked))
+        failure = unwrap_marker(error)[0] or error
+        bus.publish("FellBack", operation=operation, error=labels.error_name(failure))
         if not callable(self.value):
             return self.value
-        return self.value(asked) if self._takes_error else self.value()
+        return self.value(failure) if self._takes_error else self.value()
 
     # As a strategy.
 

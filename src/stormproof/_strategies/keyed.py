@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .._events.key_names import key_text
-from .._primitives.options import count, hook, plain
+from .._primitives.options import count, plain, sync_hook
 from .._runtime.maps import Recent
 from .protocol import Part
 
@@ -25,15 +25,13 @@ class Keyed(Part):
     least recently used one is forgotten, with its state.
     """
 
-    __slots__ = ("_clock", "_items", "key", "limit", "template")
-
     def __init__(
         self, template: object, key: Callable[..., Hashable] | None = None, limit: int = 1024
     ) -> None:
         if not isinstance(template, Part) and not callable(template):
             raise TypeError(f"keyed: template must be a budget or strategy, or make one, got {template!r}")
         self.template = template
-        self.key = hook("keyed", "key", key)
+        self.key = sync_hook("keyed", "key", key)
         self.limit = count("keyed", "limit", limit)
         self._items = Recent(self.limit)
         self._clock: Clock | None = None
@@ -43,15 +41,15 @@ class Keyed(Part):
         self._clock = clock
 
     def __getitem__(self, key: Hashable) -> Any:
-        found = self._items.get(key)
-        if found is not None:
-            return found
+        item = self._items.get(key)
+        if item is not None:
+            return item
         # Made without a lock, since a factory is the user's code; of two racers the first one in counts.
         template = self.template
-        made = template.fresh(key_text(key)) if isinstance(template, Part) else template()
-        if self._clock is not None and isinstance(made, Part):
-            made.use_clock(self._clock)
-        return self._items.put_first(key, made)
+        copy = template.fresh(key_text(key)) if isinstance(template, Part) else template()
+        if self._clock is not None and isinstance(copy, Part):
+            copy.use_clock(self._clock)
+        return self._items.put_first(key, copy)
 
     def fresh(self, key: str | None = "") -> Keyed:
         """A new one of the same template, with no key used yet."""
@@ -60,8 +58,8 @@ class Keyed(Part):
     def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
         if self.key is None:
             raise TypeError("keyed: key must be a function of a call's arguments, got None")
-        found: Hashable = self.key(*args, **kwargs)
-        return found
+        key: Hashable = self.key(*args, **kwargs)
+        return key
 
     def pick(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The object of the key that this call's arguments give."""
@@ -96,11 +94,11 @@ class Keyed(Part):
     ) -> Callable[..., Any]:
         key = self._key(args, kwargs)
         strategy = self[key]
-        found = wrappers.get(key)
-        if found is None or found[0] is not strategy:
-            found = (strategy, wrap(strategy))
-            wrappers.put(key, found)
-        wrapper: Callable[..., Any] = found[1]
+        entry = wrappers.get(key)
+        if entry is None or entry[0] is not strategy:
+            entry = (strategy, wrap(strategy))
+            wrappers.put(key, entry)
+        wrapper: Callable[..., Any] = entry[1]
         return wrapper
 
     def __len__(self) -> int:

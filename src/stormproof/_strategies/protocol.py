@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Part:
-    """A strategy, budget or limiter: what a policy asks of it, with the answers of one without state."""
+    """Interface of a strategy, budget or limiter, with the defaults for one without state."""
 
     __slots__ = ()
 
@@ -69,8 +69,6 @@ class Part:
 class PolicySettings:
     """Attributes of a policy that its strategies read."""
 
-    __slots__ = ()
-
     name: str | None
     clock: Clock | None
     strategies: tuple[Any, ...]
@@ -82,21 +80,6 @@ class PolicySettings:
 
 class Env:
     """Environment shared by the strategies of one compiled function: names, clock, randomness."""
-
-    __slots__ = (
-        "function",
-        "breakers",
-        "clock",
-        "count",
-        "draw",
-        "entered",
-        "hedge_budget",
-        "idempotent",
-        "name",
-        "outermost",
-        "retry_budget",
-        "timer",
-    )
 
     def __init__(self, policy: PolicySettings, function: object) -> None:
         self.clock = policy.clock

@@ -23,7 +23,7 @@ _TEXT = """\
 {{async_}}def {name}({{params}}):
 {gate}    _sp_scope = _sp_kind()
     _sp_scope.clock = _sp_clock = _sp_timer.clock
-    _sp_scope.parent = _sp_enclosing()
+    _sp_scope.parent = {enclosing}
     _sp_scope.began = _sp_began = _sp_timer.now()
 {arm}    _sp_scope.token = _sp_set(_sp_scope)
     try:
@@ -72,7 +72,8 @@ def _template(gate: bool, named: bool, checks: bool, is_async: bool) -> Template
         _TEXT.format(
             name=name,
             gate=GATE if gate else "",
-            arm=_ARM if is_async else "",
+            enclosing="_sp_around" if gate else "_sp_enclosing()",
+            arm=_ARM if is_async else "    _sp_scope._arm = None\n",
             prepare=rename + ("        _sp_check()\n" if checks else ""),
             error=" as _sp_error" if is_async else "",
             fail=_FAIL_ASYNC if is_async else _FAIL,
@@ -82,7 +83,7 @@ def _template(gate: bool, named: bool, checks: bool, is_async: bool) -> Template
 
 
 def _report_late(scope: Scope) -> None:
-    """Report a result that came past its time: nothing interrupts a plain function."""
+    """Report a result that came after its limit: nothing interrupts a plain function."""
     if bus.has_listener("Late"):
         bus.publish(
             "Late",

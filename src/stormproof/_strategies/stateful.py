@@ -1,4 +1,4 @@
-"""What budgets, breakers and limits have in common: options, and live state with a lock and a clock."""
+"""Base of budgets, breakers and limits: options, and live state with a lock and a clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adaptive throttling: refuse at home what the backend would refuse anyway.
+"""Adaptive throttling: refuse calls that the backend would refuse anyway.
 
 `Ledger` is the rule: what was asked and what was accepted in the window, and the probability that
 follows. `Throttle` adds a clock, a lock and the success path, which takes neither while nothing in
@@ -34,38 +34,63 @@ if TYPE_CHECKING:
 class Ledger:
     """Outcomes of the calls of the last ``window`` seconds: accepted, or not (failed or shed).
 
-    A call counts when it ends, so that those under way at a cold start do not count as lost.
+    A call counts when it ends, so that those in flight at a cold start do not count as lost.
     """
 
     __slots__ = ("_accepted", "_last", "_lost", "_skew", "_window_s", "accept", "hot", "tally")
 
     def __init__(self, window_s: float, now: float) -> None:
+        #: Ticked for every accepted call, from any thread, without a lock.
+        self.tally = Tally()
+        self.accept = self.tally.tick
+        self._begin(window_s, now)
+
+    def _begin(self, window_s: float, now: float) -> None:
         self._window_s = window_s
         self._last = now
         self._skew = 0.0
         self._accepted = Slices(window_s, now)
         self._lost = Slices(window_s, now)
-        #: Ticked for every accepted call, from any thread, without a lock.
-        self.tally = Tally()
-        self.accept = self.tally.tick
-        #: Whether anything in the window was lost; while not, nothing can be refused.
+        #: True if any call in the window was lost; otherwise no call is refused.
         self.hot = False
+
+    def clear(self, now: float) -> None:
+        """Forget all that was counted."""
+        self.tally.take()
+        self._begin(self._window_s, now)
 
     def move(self, now: float) -> None:
         """Go on by another clock, which says ``now`` at this moment."""
         self._skew = self._last - now
 
     def settle(self, now: float) -> None:
-        """Let time pass, and take in what was accepted since: spread evenly over that time."""
-        now += self._skew
-        if now < self._last:
-            # A clock set back goes on from where it was.
-            self._skew += self._last - now
-            now = self._last
+        """Move the window to ``now``, and add the calls accepted since, spread evenly over that time."""
+        self._take_in(now, float(self.tally.take()))
+
+    def sums_at(self, now: float) -> tuple[float, float]:
+        """`sums`, of a copy that is settled at ``now``: looking changes nothing.
+
+        It only notices a clock set back, so that time passes for those who do nothing else.
+        """
+        self._notice_setback(now)
+        seen = object.__new__(Ledger)
+        for name in self.__slots__:
+            setattr(seen, name, getattr(self, name))
+        seen._accepted, seen._lost = self._accepted.copy(), self._lost.copy()
+        seen._take_in(now, float(self.tally.peek()))
+        return seen.sums()
+
+    def _notice_setback(self, now: float) -> None:
+        """A clock set back continues from where it was."""
+        if now + self._skew < self._last:
+            self._skew = self._last - now
+
+    def _take_in(self, now: float, fresh: float) -> None:
+        self._notice_setback(now)
+        now = max(self._last, now + self._skew)
         elapsed, self._last = now - self._last, now
         self._accepted.roll(now)
         self._lost.roll(now)
-        fresh = float(self.tally.take())
         if fresh:
             if elapsed > self._window_s:
                 fresh *= self._window_s / elapsed
@@ -74,7 +99,7 @@ class Ledger:
         self.hot = self._lost.total > 0
 
     def resize(self, window_s: float, now: float) -> None:
-        """Change the window's length and keep what it reaches back to."""
+        """Change the window's length and keep its counts."""
         self.settle(now)
         self._accepted = self._accepted.resliced(window_s, self._last)
         self._lost = self._lost.resliced(window_s, self._last)
@@ -131,7 +156,7 @@ class Throttle(Stateful):
         self._timer = timer_of(validate_clock("Throttle", clock))
         self._judge = judge(on, "Throttle", names_refusals=True)
         self._ledger = Ledger(self.window, self._now())
-        guard(self)
+        self._lock = guard(self)
 
     def use_clock(self, clock: Clock) -> None:
         if self.clock is None:
@@ -141,13 +166,11 @@ class Throttle(Stateful):
 
     @property
     def rejection(self) -> float:
-        """The probability with which the next call is refused."""
+        """The probability with which the next call is refused. Reading it changes nothing."""
         with self._lock:
-            self._ledger.settle(self._now())
-            return self._probability()
+            return self._probability(*self._ledger.sums_at(self._now()))
 
-    def _probability(self) -> float:
-        requests, accepts = self._ledger.sums()
+    def _probability(self, requests: float, accepts: float) -> float:
         if requests < self.min_calls:
             return 0.0
         return min(self.max_rejection, rejection(requests, accepts, self.k))
@@ -168,7 +191,9 @@ class Throttle(Stateful):
 
         Where this throttle only observes, return True for such a call: its outcome does not count.
         """
-        share = self.rejection
+        with self._lock:
+            self._ledger.settle(self._now())
+            share = self._probability(*self._ledger.sums())
         # Drawn without the lock: the source of randomness may be the user's code.
         if share > 0 and draw() < share:
             with self._lock:
@@ -184,14 +209,19 @@ class Throttle(Stateful):
 
     def settle(self, error: Exception) -> None:
         """Count a call that raised ``error``."""
-        asked = unwrap_marker(error)[0] or error
-        if self._judge(asked).retry:
+        failure = unwrap_marker(error)[0] or error
+        if self._judge(failure).retry:
             with self._lock:
-                # Settled first: what was accepted before this failure belongs to the time before it.
+                # Settled first: calls accepted before this failure count for the time before it.
                 self._ledger.settle(self._now())
                 self._ledger.lose()
-        elif not isinstance(asked, StormproofError) or isinstance(asked, AttemptTimeout):
+        elif not isinstance(failure, StormproofError) or isinstance(failure, AttemptTimeout):
             self._ledger.accept()
+
+    def reset(self) -> None:
+        """Begin anew, with nothing counted. For tests."""
+        with self._lock:
+            self._ledger.clear(self._now())
 
     def retune(self, wanted: Self) -> bool:
         with self._lock:
@@ -222,9 +252,10 @@ class Throttle(Stateful):
     # Looking at it.
 
     def describe(self) -> dict[str, Any]:
-        """The options as plain data, with what was counted so far and the probability of this moment."""
-        share = self.rejection
-        requests, accepts = self._ledger.sums()
+        """Return the options as plain data, with the counts and the present probability."""
+        with self._lock:
+            requests, accepts = self._ledger.sums_at(self._now())
+        share = self._probability(requests, accepts)
         live = {"requests": requests, "accepts": accepts, "rejection": share}
         return {**super().describe(), **live}
 

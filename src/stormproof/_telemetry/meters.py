@@ -1,4 +1,4 @@
-"""The numbers behind every sink: counts of what happened, and a look at what is live.
+"""The numbers behind every sink: counts of events, and readings of live objects.
 
 `Meters` takes events and adds them up; `read` gives the totals. `gauges` looks at the strategies of
 every living policy: balances, states, places in use.
@@ -7,6 +7,7 @@ every living policy: balances, states, places in use.
 from __future__ import annotations
 
 from bisect import bisect_left
+from typing import NamedTuple
 
 from .._events.operations import census
 from .._runtime.locks import guard
@@ -19,7 +20,6 @@ from .._strategies.retry.retry import Retry
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from contextlib import AbstractContextManager
     from typing import Any
 
     from .._events.types import Event
@@ -32,18 +32,15 @@ WAITS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60
 STATES = ("closed", "half_open", "open")
 
 
-class Counted:
-    """A number of times: its ``key`` in a reading, what it means, what its kinds are called if it has any."""
+class Counted(NamedTuple):
+    """A counter: its ``key`` in a reading, its meaning, and the name of its kinds if it has any."""
 
-    __slots__ = ("key", "kinds", "text")
-
-    def __init__(self, key: str, text: str, kinds: str | None = None) -> None:
-        self.key = key
-        self.text = text
-        self.kinds = kinds
+    key: str
+    text: str
+    kinds: str | None = None
 
 
-#: What is counted beside attempts, retries and successes.
+#: Counters beside attempts, retries and successes.
 COUNTED = (
     Counted("give_ups", "Calls that ended in failure, by reason.", "reason"),
     Counted("refusals", "Calls refused before they were made, by the strategy.", "by"),
@@ -74,7 +71,7 @@ _KEYS = {
     "ChaosInjected": ("chaos", "what"),
 }
 
-#: What is measured at the moment of asking: key in `Gauges`, and what it means.
+#: Gauges, read when they are asked for: key in `Gauges`, and meaning.
 MEASURED = (
     ("budget_balance", "Retries the budget would allow now."),
     ("limiter_tokens", "Tokens in the limiter; negative while calls wait."),
@@ -85,8 +82,6 @@ MEASURED = (
 
 class Histogram:
     """Counts by bucket: ``counts[i]`` is how many were <= ``bounds[i]`` and above the bound before it."""
-
-    __slots__ = ("bounds", "counts", "total")
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self.bounds = bounds
@@ -103,7 +98,7 @@ class Histogram:
         return copy
 
     def cumulative(self) -> list[tuple[str, int]]:
-        """(upper bound as text, how many were at most that), the last one ``+Inf``."""
+        """Return (upper bound as text, number of values up to it) per bound; the last one is ``+Inf``."""
         sofar, rows = 0, []
         for bound, count in zip((*map(str, map(float, self.bounds)), "+Inf"), self.counts, strict=True):
             sofar += count
@@ -114,12 +109,10 @@ class Histogram:
 class Reading:
     """The totals of one moment. Every key begins with the operation."""
 
-    __slots__ = ("attempts", "counts", "retries", "successes", "waits")
-
     def __init__(self) -> None:
         self.attempts: dict[str, int] = {}
         self.retries: dict[str, int] = {}
-        #: What happened -> (operation, kind) -> how often. ``kind`` is "" where there is only one.
+        #: Event -> (operation, kind) -> count. ``kind`` is "" where there is only one.
         self.counts: dict[str, dict[tuple[str, str], int]] = {counted.key: {} for counted in COUNTED}
         self.successes: dict[str, Histogram] = {}
         self.waits: dict[str, Histogram] = {}
@@ -129,15 +122,11 @@ class Meters:
     """Adds events up. Takes first-try successes from `stormproof._events.operations`, so it need not hear of
     those."""
 
-    __slots__ = ("__weakref__", "_before", "_lock", "_sums")
-
-    _lock: AbstractContextManager[object]
-
     def __init__(self) -> None:
         self._sums = Reading()
-        # The census counts for all subscribers, from the first one on: what it had counted is not ours.
+        # The census counts from the first subscriber on; its earlier counts are not of these meters.
         self._before = census.first_tries()
-        guard(self)
+        self._lock = guard(self)
 
     def add(self, event: Event) -> None:
         """Count ``event``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from html import escape
 
 from .._events import bus
 from .._runtime.clock import wall
@@ -15,14 +16,12 @@ if TYPE_CHECKING:
 
     from .._events.types import Event
 
-#: What is worth a line among the recent ones, and the field that says why.
+#: Events in the list of recent trouble, and the field with the reason.
 _TROUBLE = {"GaveUp": "reason", "Interrupted": "reason", "Refused": "by", "BreakerChanged": "after"}
 
 
 class Status:
     """Counts from the moment it is made until `close`, and keeps the last ``recent`` troubles."""
-
-    __slots__ = ("_meters", "_recent", "_since", "_unsubscribe")
 
     def __init__(self, recent: int) -> None:
         self._meters = Meters()
@@ -51,7 +50,7 @@ class Status:
             )
 
     def read(self) -> dict[str, Any]:
-        """Everything, ready for JSON."""
+        """Return all figures, ready for JSON."""
         reading, live = self._meters.read(), gauges()
         give_ups: dict[str, dict[str, int]] = {}
         for (name, reason), count in reading.counts["give_ups"].items():
@@ -146,13 +145,6 @@ def _trouble(row: dict[str, Any], now: float) -> list[str]:
         _cell("" if row["attempts"] is None else str(row["attempts"]), "n"),
         _cell(row["error"] or ""),
     ]
-
-
-def escape(text: str) -> str:
-    """``text`` for HTML."""
-    for sign, code in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("'", "&#39;")):
-        text = text.replace(sign, code)
-    return text
 
 
 def _number(value: float | None) -> str:

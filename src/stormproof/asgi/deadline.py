@@ -7,7 +7,7 @@ from .._primitives.errors import DeadlineExceeded
 from .._runtime import randomness
 from .._server.application import ASGI
 from .._server.deadline import LATE, Timed
-from .messages import Watched, answer, finder
+from .messages import WatchedSend, answer, finder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ class DeadlineMiddleware(Timed):
         if left_s <= 0:
             return await answer(send, LATE, randomness.draw)
         limit = deadlines.deadline(left_s, "request")
-        # No caller waits for what is done after the answer.
-        watched = Watched(send, limit.lift)
+        # No caller waits for work after the answer.
+        watched = WatchedSend(send, limit.lift)
         try:
             with limit:
                 await self.app(scope, receive, watched)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..idempotency.records import Claim
     from .messages import App, Connection, Message, Receive, Send
 
-#: What a claim that does not run is answered with; a replay has its own answer.
+#: Answers to claims that do not run; a replay has its own.
 _PROBLEMS = {
     "in_progress": refusals.IN_PROGRESS,
     "mismatch": refusals.MISMATCH,
@@ -78,10 +78,10 @@ class IdempotencyMiddleware:
         if not isinstance(store, Store):
             raise TypeError(f"{owner}: store must be a Store such as MemoryStore(), got {store!r}")
         self.store = store
-        known = isinstance(methods, (list, tuple, set, frozenset)) and all(
+        is_collection = isinstance(methods, (list, tuple, set, frozenset)) and all(
             isinstance(m, str) for m in methods
         )
-        if not known:
+        if not is_collection:
             raise TypeError(f"{owner}: methods must be a collection of methods, got {methods!r}")
         self.methods = frozenset(method.upper() for method in methods)
         self.required = required if callable(required) else flag(owner, "required", required)
@@ -93,7 +93,7 @@ class IdempotencyMiddleware:
         self.settle: Callable[[int], Settlement] = hook(owner, "settle", settle) or replay.settlement
         self.max_request = count(owner, "max_request", max_request, least=0)
         if not isinstance(drop_headers, str) and hasattr(drop_headers, "__iter__"):
-            # They are looked at twice, and what gives them only once would be empty by then.
+            # They are read twice, and an iterator would be empty the second time.
             drop_headers = tuple(drop_headers)
         self.dropped = replay.NOT_KEPT | replay.names(owner, "drop_headers", drop_headers)
 
@@ -138,9 +138,9 @@ class IdempotencyMiddleware:
         decision = "taken_over" if claim.taken_over else claim.state
         bus.publish("IdempotentCall", operation="request", decision=decision)
         if claim.state != "new":
-            return await self._repeat(send, claim)
+            return await self._send_stored(send, claim)
         lease = keep(self.store, run.lease)
-        recorder = Recorder(run, send, lease.end)
+        recorder = AnswerRecorder(run, send, lease.end)
         try:
             with lease:
                 await self.app(visible(scope), replayed(receive, body), recorder)
@@ -149,7 +149,7 @@ class IdempotencyMiddleware:
             await recorder.end(error)
             raise
 
-    async def _repeat(self, send: Send, claim: Claim) -> None:
+    async def _send_stored(self, send: Send, claim: Claim) -> None:
         stored = replay.replay(claim.answer) if claim.answer is not None else None
         if stored is None:
             return await answer(send, _PROBLEMS[claim.state], randomness.draw)
@@ -184,7 +184,7 @@ class RequestRun:
         return Renew(self.digest, self.owner, 0.0, self.middleware.ttl_s)
 
 
-class Recorder:
+class AnswerRecorder:
     """A ``send`` that passes the answer on and keeps a copy; the key is settled before the last part.
 
     So a caller that has seen a whole answer can count on getting it again. A caller that leaves is not a
@@ -206,7 +206,7 @@ class Recorder:
     def __init__(self, run: RequestRun, send: Send, settled: Callable[[], object]) -> None:
         self._run = run
         self._send = send
-        #: Set when the key is settled: background tasks may go on, but not for its sake.
+        #: Called when the key is settled. Background tasks of the handler may still run then.
         self._on_settled = settled
         self._settled = False
         self._gone = False
@@ -238,12 +238,12 @@ class Recorder:
                 self._parts = None
 
     async def end(self, error: BaseException | None) -> None:
-        """The application is done. What it raised decides, unless its answer was complete before."""
+        """The application is done. Its ``error`` decides, unless its answer was complete before."""
         if self._settled:
             return
         how: Settlement = "unknown"
         if isinstance(error, Exception) and not self._status:
-            # Whatever it is: how far the handler came is unknown. An answer of 503 or 429 would say so.
+            # The progress of the handler is unknown, whatever the error. A 503 or 429 would have said more.
             how = self._run.middleware.settle(500)
             # Without an answer there is nothing to keep.
             how = "unknown" if how == "keep" else how
@@ -256,7 +256,7 @@ class Recorder:
             if len(stored_answer) > self._run.middleware.store.max_answer:
                 stored_answer = None
         self._on_settled()
-        # Even in a task that is cancelled meanwhile the store sees this to its end.
+        # The store completes this even if the task is cancelled meanwhile.
         self._settled = True
         try:
             with shielded():
@@ -275,7 +275,7 @@ _UNSEEN = ("http.response.pathsend", "http.response.trailers", "http.response.ze
 
 
 def visible(scope: Connection) -> Connection:
-    """``scope``, in which the server offers only such ways to answer as can be kept."""
+    """Return ``scope`` without the server's extensions for answers that cannot be kept."""
     offered = scope.get("extensions")
     if not offered:
         return scope
@@ -283,7 +283,7 @@ def visible(scope: Connection) -> Connection:
 
 
 def replayed(receive: Receive, body: bytes) -> Receive:
-    """A ``receive`` that gives the body which has been read, and then what comes after it."""
+    """Return a ``receive`` that gives ``body`` first, and then the messages after it."""
     first = True
 
     async def again() -> Any:

@@ -36,7 +36,7 @@ async def answer(send: Send, problem: Problem, draw: Callable[[], float], spread
     await send({"type": "http.response.body", "body": problem.body()})
 
 
-class Watched:
+class WatchedSend:
     """A ``send`` that remembers whether the answer has begun, and calls ``ended`` once it is sent."""
 
     __slots__ = ("_ended", "_send", "began", "status")
@@ -57,5 +57,5 @@ class Watched:
 
 
 def is_last(message: Message) -> bool:
-    """Return True if nothing of the answer follows."""
+    """Return True if ``message`` ends the answer."""
     return message["type"] == "http.response.body" and not message.get("more_body", False)

@@ -6,7 +6,7 @@ from .._events import bus, labels
 from .._runtime import randomness
 from .._server.application import ASGI, application
 from .._server.refusals import refusal
-from .messages import Watched, answer
+from .messages import WatchedSend, answer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class RefusalMiddleware:
     async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        watched = Watched(send)
+        watched = WatchedSend(send)
         try:
             await self.app(scope, receive, watched)
         except Exception as error:

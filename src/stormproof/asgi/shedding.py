@@ -5,7 +5,7 @@ from __future__ import annotations
 from .._server import admission
 from .._server.application import ASGI
 from .._server.request_facts import attempt_number
-from .messages import Watched, answer, finder
+from .messages import WatchedSend, answer, finder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class SheddingMiddleware(admission.Shedding):
             place = await admission.enter_async(self.places, self.retry_share, is_retry)
         except admission.TurnedAway:
             return await answer(send, admission.full(self.retry_after_s), self.draw, self.spread)
-        watched = Watched(send, lambda: place.answered(watched.status))
+        watched = WatchedSend(send, lambda: place.answered(watched.status))
         try:
             await self.app(scope, receive, watched)
         except BaseException as error:

@@ -9,9 +9,8 @@ Exit codes, the same for every command:
 
 ``run`` ends with its command's own code instead, and adds a few of its own; see there.
 
-``app`` (the Typer application) is built on first use, so that this package can be
-imported, and can say what is missing, without typer and rich. The commands of ``TABLED`` keep
-their options in a table (see `_options`) and start without either of them.
+Every command keeps its options in a table (see `_options`), and a plain command line starts without
+typer. ``app`` (the Typer application) is built on first use, for help, completions and errors.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code. ``None`` means ``sys.argv``."""
     words = sys.argv[1:] if argv is None else list(argv)
     try:
-        code = _at_once(words)
+        code = _run_plain_line(words)
         if code is not None:
             return code
         from . import _app
@@ -47,19 +46,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return FAILED
 
 
-def _at_once(words: list[str]) -> int | None:
-    """The exit code of a plain command line of one of the ``TABLED``; ``None`` leaves it to typer."""
-    from ._options import TABLED, parse
+def _run_plain_line(words: list[str]) -> int | None:
+    """Run a plain command line and return its exit code; ``None`` leaves it to typer."""
+    from ._options import COMMANDS, parse
 
-    if not words or words[0] not in TABLED or "_STORMPROOF_COMPLETE" in os.environ:
+    if not words or words[0] not in COMMANDS or "_STORMPROOF_COMPLETE" in os.environ:
         return None
     from importlib import import_module
 
-    from ._outcome import ending
+    from ._outcome import exit_code_of
 
     module = import_module(f"stormproof.cli.{words[0]}")
     given = parse(module.OPTIONS, words[1:])
-    return None if given is None else ending(lambda: module.command(**given))
+    return None if given is None else exit_code_of(lambda: module.command(**given))
 
 
 def __getattr__(name: str) -> Any:

@@ -11,13 +11,8 @@ import typer.main
 
 from .._version import __version__
 from ._exit_codes import FAILED, INTERRUPTED, OK
-from ._options import TABLED, for_typer
-from ._outcome import CommandError, complain, ending
-
-__all__ = ["COMMANDS", "CommandError", "app", "run"]
-
-COMMANDS = ("demo", "explain", "fleet", "lab", "lint", "run", "schema", "simulate")
-"""Each is a module of this package with a function ``command``; its docstring is the help."""
+from ._options import COMMANDS, for_typer
+from ._outcome import exit_code_of, print_error
 
 # Where click lives depends on typer's release; typer's own subclass leads to it in all of them.
 _UsageProblem: type[Exception] = next(
@@ -37,12 +32,9 @@ class _Lazy(typer.core.TyperGroup):
         if cmd_name not in self.commands:
             module = importlib.import_module(f"stormproof.cli.{cmd_name}")
             single = typer.Typer(add_completion=False)
-            tabled = cmd_name in TABLED
-            function = for_typer(module.OPTIONS, module.command) if tabled else module.command
-            # What follows the name of another command is that command's own.
-            single.command(cmd_name, context_settings={"allow_interspersed_args": cmd_name != "run"})(
-                function
-            )
+            # Arguments after the name of another command belong to that command.
+            settings = {"allow_interspersed_args": cmd_name != "run"}
+            single.command(cmd_name, context_settings=settings)(for_typer(module.OPTIONS, module.command))
             self.commands[cmd_name] = typer.main.get_command(single)
         return self.commands[cmd_name]
 
@@ -77,15 +69,15 @@ def run(argv: list[str]) -> int:
     if argv and not argv[0].startswith("-") and argv[0] not in COMMANDS:
         from .._config.errors import unknown
 
-        return complain(unknown("command", argv[0][:64], COMMANDS), FAILED)
-    return ending(lambda: _typed(argv))
+        return print_error(unknown("command", argv[0][:64], COMMANDS), FAILED)
+    return exit_code_of(lambda: _run_with_typer(argv))
 
 
-def _typed(argv: list[str]) -> Any:
+def _run_with_typer(argv: list[str]) -> Any:
     try:
         return typer.main.get_command(app).main(args=argv, prog_name="stormproof", standalone_mode=False)
     except _UsageProblem as problem:
         click_error: Any = problem
-        return complain(click_error.format_message(), click_error.exit_code)
+        return print_error(click_error.format_message(), click_error.exit_code)
     except typer.Abort:
         return INTERRUPTED

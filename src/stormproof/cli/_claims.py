@@ -1,4 +1,4 @@
-"""Claims about runs: ``availability > 0.99 and recovery_time < 30``. Read as a tree, never executed."""
+"""Assertions about runs: ``availability > 0.99 and recovery_time < 30``. Read as a tree, never executed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..lab import Result
 
 _LONGEST = 1000
-_COMPARED: dict[type, Callable[[Any, Any], Any]] = {
+_COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
@@ -23,7 +23,7 @@ _COMPARED: dict[type, Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
 }
-_COMPUTED: dict[type, Callable[[Any, Any], Any]] = {
+_ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -31,8 +31,8 @@ _COMPUTED: dict[type, Callable[[Any, Any], Any]] = {
 }
 
 
-class Claim:
-    """One claim: comparisons of figures, joined by ``and``, ``or`` and ``not``.
+class Assertion:
+    """One assertion about runs: comparisons of figures, joined by ``and``, ``or`` and ``not``.
 
     A bare figure is about every policy, ``name.figure`` (or ``'a name'.figure``) about one. A figure that a
     run does not have, such as the recovery time of one that collapsed, makes each comparison with it false.
@@ -75,10 +75,10 @@ class Claim:
             value = self._value(node.operand, own, row)
             return not value if isinstance(node.op, ast.Not) else None if value is None else -value
         if isinstance(node, ast.Compare):
-            return self._compared(node, own, row)
-        if isinstance(node, ast.BinOp) and type(node.op) in _COMPUTED:
+            return self._compare(node, own, row)
+        if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
             left, right = self._value(node.left, own, row), self._value(node.right, own, row)
-            return None if left is None or right is None else self._computed(node, left, right)
+            return None if left is None or right is None else self._compute(node, left, right)
         if isinstance(node, ast.Constant) and isinstance(node.value, (bool, int, float, str)):
             return node.value
         if isinstance(node, ast.Name):
@@ -89,26 +89,26 @@ class Claim:
             return self._figure(row[name], node.attr)
         raise CommandError(f"--assert: cannot be part of a claim: {ast.unparse(node)[:100]!r}")
 
-    def _compared(self, node: ast.Compare, own: Result | None, row: dict[str, Result]) -> bool:
+    def _compare(self, node: ast.Compare, own: Result | None, row: dict[str, Result]) -> bool:
         left = self._value(node.left, own, row)
         for sign, part in zip(node.ops, node.comparators, strict=True):
             right = self._value(part, own, row)
-            if type(sign) not in _COMPARED:
+            if type(sign) not in _COMPARISONS:
                 raise CommandError(
                     f"--assert: must compare with <, <=, >, >=, == or !=, got {self.text[:100]!r}"
                 )
             try:
-                held = left is not None and right is not None and _COMPARED[type(sign)](left, right)
+                holds = left is not None and right is not None and _COMPARISONS[type(sign)](left, right)
             except TypeError:
                 raise CommandError(f"--assert: compares a text with a number: {self.text[:100]!r}") from None
-            if not held:
+            if not holds:
                 return False
             left = right
         return True
 
-    def _computed(self, node: ast.BinOp, left: object, right: object) -> Any:
+    def _compute(self, node: ast.BinOp, left: object, right: object) -> Any:
         try:
-            return _COMPUTED[type(node.op)](left, right)
+            return _ARITHMETIC[type(node.op)](left, right)
         except (TypeError, ArithmeticError):
             raise CommandError(f"--assert: cannot be computed: {self.text[:100]!r}") from None
 

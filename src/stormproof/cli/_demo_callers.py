@@ -16,7 +16,7 @@ from ._demo_metrics import Series
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from ._demo_scenario import Scenario
+    from ._demo_scenario import DemoScenario
 
     Attempt = Callable[[], Awaitable[None]]
     Retried = Callable[[Attempt], Awaitable[None]]
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 REQUEST = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
 
 
-def naive(scenario: Scenario) -> Retried:
+def naive(scenario: DemoScenario) -> Retried:
     """The loop found in much code: wait 0.1, 0.2, 0.4 s, no jitter, no budget."""
 
     async def retried(attempt: Attempt) -> None:
@@ -39,7 +39,7 @@ def naive(scenario: Scenario) -> Retried:
     return retried
 
 
-def with_stormproof(scenario: Scenario) -> Retried:
+def with_stormproof(scenario: DemoScenario) -> Retried:
     """The same attempts and the same doubling; full jitter and a budget, Stormproof's defaults."""
     policy = stormproof_policy(scenario)
 
@@ -49,7 +49,7 @@ def with_stormproof(scenario: Scenario) -> Retried:
     return retried
 
 
-def stormproof_policy(scenario: Scenario) -> sp.Policy:
+def stormproof_policy(scenario: DemoScenario) -> sp.Policy:
     """The policy of the Stormproof lane; its default budget is shared by all callers of the process."""
     return sp.Policy(
         sp.Retry(
@@ -77,9 +77,9 @@ async def request(port: int, timeout_s: float) -> None:
 
 
 class Lane:
-    """One server, its callers and what they saw."""
+    """One server, its callers and their results."""
 
-    def __init__(self, name: str, retried: Retried, scenario: Scenario) -> None:
+    def __init__(self, name: str, retried: Retried, scenario: DemoScenario) -> None:
         self.name = name
         self.series = Series(scenario.bucket_s)
         self._retried = retried

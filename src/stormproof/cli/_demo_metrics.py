@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ._demo_scenario import Scenario
+    from ._demo_scenario import DemoScenario
 
 SHARE = 0.95
 WINDOW_S = 1.0
@@ -58,7 +58,7 @@ class Series:
         self.reasons: Counter[str] = Counter()
 
     def add_report(self, row: Sequence[int]) -> None:
-        """One line of the server: ``[bucket, received, served, abandoned, queued]``."""
+        """Add one line of the server's report: ``[bucket, received, served, abandoned, queued]``."""
         bucket, received, served, abandoned, queued = row
         self.received.put(bucket, received)
         self.served.put(bucket, served)
@@ -119,8 +119,8 @@ def recovery_time(offered: Buckets, good: Buckets, *, outage_end_s: float, end_s
     return None
 
 
-def drain_floor(scenario: Scenario) -> float:
-    """The recovery time without any retry: what the outage itself left in the queue. May be 0.
+def drain_floor(scenario: DemoScenario) -> float:
+    """Return the recovery time without any retry: the time for the outage's own queue. May be 0.
 
     With load ``L``, capacity ``M``, outage ``D`` and timeout ``t``: a caller that arrives
     ``(L D - M t) / (M - L)`` seconds after the outage is the first to wait no longer than ``t``,
@@ -131,7 +131,7 @@ def drain_floor(scenario: Scenario) -> float:
     return excess / (capacity - offered) + scenario.timeout_s if excess > 0 else 0.0
 
 
-def lane_verdict(series: Series, scenario: Scenario) -> LaneVerdict:
+def lane_verdict(series: Series, scenario: DemoScenario) -> LaneVerdict:
     """Return the verdict on one lane's counts."""
     step = scenario.bucket_s
     first, last = round(scenario.outage_end_s / step), round(scenario.seconds / step)
@@ -153,7 +153,7 @@ def lane_verdict(series: Series, scenario: Scenario) -> LaneVerdict:
     )
 
 
-def state(series: Series, scenario: Scenario, now_s: float) -> str:
+def state(series: Series, scenario: DemoScenario, now_s: float) -> str:
     """Return the state of a lane at ``now_s``, judged by the window before it.
 
     ``healthy``, ``broken`` while the server hangs, ``overloaded`` above 1.25 times its
@@ -173,7 +173,7 @@ def state(series: Series, scenario: Scenario, now_s: float) -> str:
     return "healthy" if good >= SHARE * wanted else "recovering"
 
 
-def sentence(naive: LaneVerdict, stormproof: LaneVerdict, scenario: Scenario) -> str:
+def sentence(naive: LaneVerdict, stormproof: LaneVerdict, scenario: DemoScenario) -> str:
     """The verdict in words."""
     watched = scenario.seconds - scenario.outage_end_s
 

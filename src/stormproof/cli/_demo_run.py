@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
     from ._demo_metrics import Series
-    from ._demo_scenario import Scenario
+    from ._demo_scenario import DemoScenario
 
 START_S = 10.0
 STOP_S = 3.0
@@ -39,7 +39,7 @@ class Server:
         self._process.stdin.write(b"go\n")
 
     def end(self) -> None:
-        """Ask the process to report what is left and to end."""
+        """Ask the process for its last report, and to end."""
         assert self._process.stdin is not None
         self._ending = True
         self._process.stdin.close()
@@ -54,7 +54,7 @@ class Server:
 
 
 @asynccontextmanager
-async def server(scenario: Scenario) -> AsyncIterator[Server]:
+async def server(scenario: DemoScenario) -> AsyncIterator[Server]:
     """A running server process; leaving the block ends it, whatever happened inside."""
     options = {
         "--capacity": scenario.capacity_rps,
@@ -70,7 +70,7 @@ async def server(scenario: Scenario) -> AsyncIterator[Server]:
         *(f"{name}={value}" for name, value in options.items()),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
-        start_new_session=True,  # Ctrl-C is for us alone; we end the server
+        start_new_session=True,  # Ctrl-C is for this process, which ends the server
     )
     try:
         assert process.stdout is not None
@@ -98,8 +98,8 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         await process.wait()
 
 
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The failure that ended a run; whatever else is in the group came of it."""
+def _first_failure(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the failure that ended a run; the others in the group follow from it."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
@@ -109,7 +109,7 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 class DemoRun:
     """Both lanes and the common clock. ``lag_s`` is how late the worst call was begun by a busy machine."""
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: DemoScenario) -> None:
         self.scenario = scenario
         self.lanes = (
             Lane("naive", naive(scenario), scenario),
@@ -138,7 +138,7 @@ class DemoRun:
             try:
                 await self._play(servers, watch, every_s)
             except BaseExceptionGroup as group:
-                raise _first(group) from group
+                raise _first_failure(group) from group
 
     async def _play(
         self, servers: Sequence[Server], watch: Callable[[DemoRun], None], every_s: float

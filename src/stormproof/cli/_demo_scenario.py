@@ -1,4 +1,4 @@
-"""Scenario of the demo: the traffic, the server's capacity, the outage. Pure data."""
+"""The demo's scenario: the traffic, the server's capacity, the outage. Pure data."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario:
+class DemoScenario:
     """One run. The two lanes share all of it; only the retry policy differs.
 
     ``load`` is offered load / capacity. Traffic runs for ``seconds``; the calls begun by then
-    are all played to their end, which takes at most ``drain_s`` longer.
+    are all played to their end.
     """
 
     capacity_rps: float = 150.0
@@ -34,11 +34,6 @@ class Scenario:
     @property
     def outage_end_s(self) -> float:
         return self.outage_at_s + self.outage_s
-
-    @property
-    def drain_s(self) -> float:
-        """The longest a call lasts: ``attempts`` timeouts and waits of ``base * (2**(attempts-1) - 1)``."""
-        return self.attempts * self.timeout_s + self.base_s * (2.0 ** (self.attempts - 1) - 1)
 
     @property
     def open_files(self) -> int:

@@ -28,7 +28,7 @@ HEAD_LIMIT = 8192
 BACKLOG = 4096
 
 
-class Schedule:
+class FinishTimes:
     """Finish times of the one worker: FIFO, ``1 / capacity_rps`` seconds each, none during the hang.
 
     ``hang_s`` = 0 never hangs. Times are seconds since the clock started.
@@ -40,7 +40,7 @@ class Schedule:
         self.hang_s = hang_s
 
     def finish(self, begin_s: float) -> float:
-        """The end of a piece of work taken up at ``begin_s``; the hang stops the work, not the queue."""
+        """Return when work begun at ``begin_s`` ends. A hang stops the work, but requests still queue."""
         hang_end = self.hang_at_s + self.hang_s
         if begin_s >= hang_end:
             return begin_s + self.service_s
@@ -50,13 +50,13 @@ class Schedule:
         return end if end <= self.hang_at_s else end + self.hang_s
 
 
-class Backend:
+class DemoBackend:
     """The queue, its one worker and the counts."""
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: FinishTimes) -> None:
         self.schedule = schedule
         self.received = self.served = self.abandoned = 0
-        self.queue: deque[Request] = deque()
+        self.queue: deque[DemoConnection] = deque()
         self._finish_s: float | None = None
         self.connections: set[asyncio.Transport] = set()
         self._loop = asyncio.get_running_loop()
@@ -68,7 +68,7 @@ class Backend:
     def now(self) -> float:
         return self._loop.time() - self._zero
 
-    def enqueue(self, request: Request) -> None:
+    def enqueue(self, request: DemoConnection) -> None:
         self.received += 1
         self.queue.append(request)
         if self._finish_s is None:
@@ -91,10 +91,10 @@ class Backend:
             self._loop.call_at(self._zero + self._finish_s, self._work)
 
 
-class Request(asyncio.Protocol):
+class DemoConnection(asyncio.Protocol):
     """One connection, which carries one request."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: DemoBackend) -> None:
         self._backend = backend
         self._head: bytes | None = b""
         self._transport: asyncio.Transport | None = None
@@ -124,7 +124,7 @@ class Request(asyncio.Protocol):
             self.answer(REFUSED)
 
     def answer(self, response: bytes) -> bool:
-        """Send the response and close; False if the caller has gone."""
+        """Send the response and close; return False if the caller has left."""
         if self._transport is None or self._transport.is_closing():
             return False
         self._transport.write(response)
@@ -154,7 +154,7 @@ def _print_row(row: object) -> None:
         pass  # the end of stdin follows
 
 
-async def _report(backend: Backend, bucket_s: float, ended: asyncio.Event) -> None:
+async def _report(backend: DemoBackend, bucket_s: float, ended: asyncio.Event) -> None:
     """A line at the end of each bucket, the last one when the demo has ended."""
     bucket, last = 0, (0, 0, 0)
     while not ended.is_set():
@@ -178,8 +178,8 @@ async def serve(capacity_rps: float, hang_at_s: float, hang_s: float, bucket_s: 
         sys.stdin.read()
         loop.call_soon_threadsafe(ended.set)
 
-    backend = Backend(Schedule(capacity_rps, hang_at_s, hang_s))
-    server = await loop.create_server(lambda: Request(backend), "127.0.0.1", 0, backlog=BACKLOG)
+    backend = DemoBackend(FinishTimes(capacity_rps, hang_at_s, hang_s))
+    server = await loop.create_server(lambda: DemoConnection(backend), "127.0.0.1", 0, backlog=BACKLOG)
     threading.Thread(target=watch_stdin, daemon=True).start()
     _print_row({"port": server.sockets[0].getsockname()[1]})
 
@@ -187,7 +187,7 @@ async def serve(capacity_rps: float, hang_at_s: float, hang_s: float, bucket_s: 
     backend.start_clock()
     await _report(backend, bucket_s, ended)
     server.close()
-    # Left to the collector, a transport complains that its loop has gone.
+    # A transport left to the collector warns that its loop is closed.
     for transport in tuple(backend.connections):
         transport.abort()
     await asyncio.sleep(0)

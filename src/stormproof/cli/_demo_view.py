@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ._demo_callers import Lane
     from ._demo_metrics import LaneVerdict
     from ._demo_run import DemoRun
-    from ._demo_scenario import Scenario
+    from ._demo_scenario import DemoScenario
 
 TALL = 30
 GUTTER = 5
@@ -88,7 +88,7 @@ def spark(values: Sequence[float | None], full: float) -> Text:
     return text
 
 
-def _outage_mark(scenario: Scenario, width: int) -> Text:
+def _outage_mark(scenario: DemoScenario, width: int) -> Text:
     length = round(scenario.seconds / scenario.bucket_s)
     hung = [
         float(scenario.outage_at_s <= i * scenario.bucket_s < scenario.outage_end_s) for i in range(length)
@@ -99,7 +99,9 @@ def _outage_mark(scenario: Scenario, width: int) -> Text:
     return Text(" " * GUTTER + end + " server hangs" if end else "", style="red", no_wrap=True)
 
 
-def lane_panel(lane: Lane, scenario: Scenario, now_s: float, width: int, per_limit: int) -> RenderableType:
+def lane_panel(
+    lane: Lane, scenario: DemoScenario, now_s: float, width: int, per_limit: int
+) -> RenderableType:
     """One lane: load on its server against the capacity, goodput, where it stands."""
     series, step = lane.series, scenario.bucket_s
     length, inner = round(scenario.seconds / step), width - GUTTER - 4
@@ -156,14 +158,14 @@ def line(run: DemoRun) -> str:
     return " | ".join(parts).rstrip()
 
 
-def _last_window(lane: Lane, scenario: Scenario) -> tuple[float, float]:
+def _last_window(lane: Lane, scenario: DemoScenario) -> tuple[float, float]:
     """Load on the server and calls served, per second, over the last window the server has reported."""
     last = len(lane.series.received.counts)
     first = max(0, last - buckets_per_window(scenario.bucket_s))
     return lane.series.received.rate(first, last), lane.series.good.rate(first, last)
 
 
-def setting(scenario: Scenario) -> str:
+def setting(scenario: DemoScenario) -> str:
     """Return the introduction: the scenario, and the meaning of a line."""
     return (
         f"Two servers on loopback, each able to serve {scenario.capacity_rps:g} requests/s, get the same "
@@ -175,7 +177,7 @@ def setting(scenario: Scenario) -> str:
     )
 
 
-def verdict_table(naive: LaneVerdict, stormproof: LaneVerdict, scenario: Scenario) -> Table:
+def verdict_table(naive: LaneVerdict, stormproof: LaneVerdict, scenario: DemoScenario) -> Table:
     """The two lanes, number by number."""
     table = Table(box=box.SIMPLE_HEAD, title="Verdict", title_justify="left")
     table.add_column("")
@@ -197,7 +199,7 @@ def verdict_table(naive: LaneVerdict, stormproof: LaneVerdict, scenario: Scenari
     return table
 
 
-def _back(lane: LaneVerdict, scenario: Scenario) -> str:
+def _back(lane: LaneVerdict, scenario: DemoScenario) -> str:
     if lane.recovery_s is None:
         return f"never (in {scenario.seconds - scenario.outage_end_s:g} s)"
     return f"{lane.recovery_s:.2f} s"

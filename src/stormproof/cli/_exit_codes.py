@@ -1,3 +1,3 @@
-"""The exit codes of every command; `stormproof.cli` says what each means."""
+"""The exit codes of every command; `stormproof.cli` explains each."""
 
 OK, NEGATIVE, FAILED, INTERRUPTED = 0, 1, 2, 130

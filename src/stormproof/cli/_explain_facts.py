@@ -96,15 +96,13 @@ class Facts:
 class Step:
     """One retry: its wait's bounds and mean, and when it starts at the latest after the first failure."""
 
-    __slots__ = ("high", "low", "mean", "number", "starts", "why_not")
-
     def __init__(self, number: int, low: float, mean: float | None, high: float, starts: float) -> None:
         self.number = number
         self.low = low
         self.mean = mean
         self.high = high
         self.starts = starts
-        #: What ends the call before this retry even when every wait is at its shortest; "" for nothing.
+        #: Limit that ends the call before this retry even if every wait is at its shortest; "" for none.
         self.why_not = ""
 
     def as_data(self) -> dict[str, Any]:
@@ -119,15 +117,15 @@ class Step:
 
 
 def schedule(retry: Retry, timeout_s: float, deadline_s: float) -> list[Step]:
-    """The retries one by one; the first 10 where their number has no bound, never more than 50."""
+    """Return the retries one by one: the first 10 if their number is unbounded, never more than 50."""
     count = ENDLESS if retry.attempts is None else min(retry.attempts - 1, MOST_ROWS)
-    one = 0.0 if math.isinf(timeout_s) else timeout_s
+    attempt_s = 0.0 if math.isinf(timeout_s) else timeout_s
     within = math.inf if retry.within is None else retry.within
     steps: list[Step] = []
     shortest = 0.0
     for row in retry.backoff.preview(count):
         shortest += row.low
-        step = Step(row.n + 1, row.low, row.mean, row.high, row.worst + row.n * one)
+        step = Step(row.n + 1, row.low, row.mean, row.high, row.worst + row.n * attempt_s)
         if shortest > within:
             step.why_not = f"past within={spell(within)}"
         elif shortest >= deadline_s:
@@ -137,16 +135,16 @@ def schedule(retry: Retry, timeout_s: float, deadline_s: float) -> list[Step]:
 
 
 def advice(facts: Facts) -> list[str]:
-    """Return what to change, most important first; empty when there is nothing to say."""
+    """Return advice, most important first; empty if there is none."""
     retry = facts.retry
-    doubts = checks.check(facts.policy.strategies)
+    warnings = checks.check(facts.policy.strategies)
     if retry is None:
-        return ["this policy has no Retry: nothing is ever tried again", *doubts]
-    return [*_for_slo(facts, retry), *doubts, *_for_any(facts, retry)]
+        return ["this policy has no Retry: nothing is ever tried again", *warnings]
+    return [*_for_slo(facts, retry), *warnings, *_for_any(facts, retry)]
 
 
 def notes(facts: Facts) -> list[str]:
-    """Return what the policy does not do, although it may be expected of it."""
+    """Return remarks on what users may expect of the policy and it does not do."""
     limits = [
         type(s).__name__
         for s in facts.policy.strategies
@@ -164,17 +162,15 @@ def notes(facts: Facts) -> list[str]:
 
 
 def _for_slo(facts: Facts, retry: Retry) -> list[str]:
-    found = []
     allowed = facts.allowed_s
     if allowed is None or facts.slo_s is None:
         return []
-    if not facts.fits:
-        found.append(_shorter(facts, retry, allowed))
+    advice = [] if facts.fits else [_shorter(facts, retry, allowed)]
     if facts.deadline_s > facts.slo_s:
-        found.append(
+        advice.append(
             f"put a deadline of {spell(facts.slo_s)} outermost: nothing else ends a call with the SLO"
         )
-    return found
+    return advice
 
 
 def _shorter(facts: Facts, retry: Retry, allowed: float) -> str:
@@ -196,21 +192,21 @@ def _shorter(facts: Facts, retry: Retry, allowed: float) -> str:
 
 
 def _for_any(facts: Facts, retry: Retry) -> list[str]:
-    found = []
+    advice = []
     dead = next((step for step in facts.schedule if step.why_not), None)
     if dead is not None:
-        found.append(f"retry {dead.number} and later never happen: {dead.why_not}")
+        advice.append(f"retry {dead.number} and later never happen: {dead.why_not}")
     if math.isinf(facts.timeout_s) and math.isinf(facts.deadline_s):
-        found.append("add a timeout: nothing bounds an attempt, and one that hangs is never retried")
+        advice.append("add a timeout: nothing bounds an attempt, and one that hangs is never retried")
     if retry.budget is None:
-        found.append(
+        advice.append(
             f"give the retry a budget: in an outage it multiplies the load by {facts.worst.attempts:g}"
         )
     if facts.schedule and all(s.low == s.high > 0 for s in facts.schedule):
-        found.append('set jitter = "full": without jitter all callers come back at the same moment')
+        advice.append('set jitter = "full": without jitter all callers come back at the same moment')
     if facts.schedule and all(s.high == 0 for s in facts.schedule):
-        found.append("wait between attempts: this policy retries at once")
-    return found
+        advice.append("wait between attempts: this policy retries at once")
+    return advice
 
 
 def _rounded(seconds: float) -> str:

@@ -24,9 +24,9 @@ def lines(facts: Facts, style: Style) -> list[str]:
     if facts.schedule:
         out += [*table(facts.schedule, style), "", *plot(facts.schedule, style), ""]
     out += [*_worst(facts), *_verdict(facts, style)]
-    for found, bullet in ((advice(facts), style.yellow("-")), (notes(facts), style.dim("note:"))):
-        if found:
-            out += ["", *(f"  {bullet} {line}" for line in found)]
+    for remarks, bullet in ((advice(facts), style.yellow("-")), (notes(facts), style.dim("note:"))):
+        if remarks:
+            out += ["", *(f"  {bullet} {line}" for line in remarks)]
     return out
 
 

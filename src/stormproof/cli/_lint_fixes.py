@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ._exit_codes import FAILED, NEGATIVE, OK
-from ._outcome import CommandError, complain
+from ._outcome import CommandError, print_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,14 +27,14 @@ def rewrite(paths: list[str], exclude: list[str], config: str | None, *, write: 
     chosen = _lint_files.settings(config, [], [])
     chosen = replace(chosen, exclude=(*chosen.exclude, *exclude))
     sources, problems = _read(_lint_files.files(paths or ["."], chosen))
-    kept = {name for text in sources.values() for name in reached_into(text.decode(errors="replace"))}
+    used_names = {name for text in sources.values() for name in reached_into(text.decode(errors="replace"))}
     changed = 0
     for path, before in sources.items():
         try:
-            after = fix(before, kept)
+            after = fix(before, used_names)
         except Exception as error:
-            # What libcst cannot parse is left as it is.
-            complain(f"{path}: {str(error).partition(chr(10))[0]}", FAILED)
+            # A file that libcst cannot parse is left as it is.
+            print_error(f"{path}: {str(error).partition(chr(10))[0]}", FAILED)
             problems += 1
             continue
         if after == before:
@@ -57,7 +57,7 @@ def _read(paths: Iterable[str]) -> tuple[dict[str, bytes], int]:
             try:
                 sources[path] = Path(path).read_bytes()
             except OSError as error:
-                complain(f"{path}: {error.strerror or error}", FAILED)
+                print_error(f"{path}: {error.strerror or error}", FAILED)
                 unread += 1
     return sources, unread
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-#: The commands whose options are such a table; the others are typer's alone.
-TABLED = ("explain", "fleet", "lint", "run", "simulate")
+#: Each is a module of this package with such a table, ``OPTIONS``, and a function ``command``.
+COMMANDS = ("demo", "explain", "fleet", "lab", "lint", "run", "schema", "simulate")
 
 
 class Option:
@@ -44,64 +44,64 @@ class Option:
         self.metavar = metavar
         self.complete = complete
 
+    @property
+    def takes_several(self) -> bool:
+        """True if its value is a list."""
+        return self.kind in ("many", "rest")
+
+    @property
+    def is_required(self) -> bool:
+        """True for an argument that must be given."""
+        optional = self.flags or self.kind == "many" or self.default is not None
+        return not optional and self.metavar is not None
+
     def empty(self) -> Any:
         """The value when it is not given."""
-        return False if self.kind == "flag" else [] if self.kind in ("many", "rest") else self.default
+        return False if self.kind == "flag" else [] if self.takes_several else self.default
 
 
 def parse(options: Sequence[Option], argv: Sequence[str]) -> dict[str, Any] | None:
     """The values of ``argv`` by name; ``None`` if anything about it is not plain, which typer then judges."""
-    given: dict[str, Any] = {option.name: option.empty() for option in options}
+    values: dict[str, Any] = {option.name: option.empty() for option in options}
     by_flag = {flag: option for option in options for flag in option.flags}
-    places = [option for option in options if not option.flags]
-    rest = any(option.kind == "rest" for option in places)
+    ends_at_argument = any(option.kind == "rest" for option in options)
+    arguments: list[str] = []
     words = list(argv)
     while words:
         word = words.pop(0)
-        if word == "--" or not word.startswith("-") or word == "-":
-            tail = [] if word == "--" else [word]
-            if rest or word == "--":
-                tail += words
-                words = []
-            if not _place(places, given, tail):
-                return None
+        if word == "--" or (ends_at_argument and not word.startswith("-")):
+            arguments += words if word == "--" else [word, *words]
+            break
+        if word == "-" or not word.startswith("-"):
+            arguments.append(word)
             continue
         flag, equals, value = word.partition("=")
         option = by_flag.get(flag)
         if option is None or not flag.startswith("--") or (option.kind == "flag" and equals):
             return None
         if option.kind == "flag":
-            given[option.name] = True
+            values[option.name] = True
             continue
         if not equals:
             if not words or words[0].startswith("-"):
                 return None
             value = words.pop(0)
-        if option.kind == "many":
-            given[option.name] = [*given[option.name], value]
-        else:
-            given[option.name] = value
-    missing = any(
-        option.metavar
-        and option.kind in ("text", "rest")
-        and option.default is None
-        and not given[option.name]
-        for option in places
-    )
-    return None if missing else given
+        values[option.name] = [*values[option.name], value] if option.takes_several else value
+    return values if _place(arguments, options, values) else None
 
 
-def _place(places: list[Option], given: dict[str, Any], words: list[str]) -> bool:
-    """Hand ``words`` to the arguments still free; False if one is left over."""
-    for word in words:
-        free = next((o for o in places if o.kind in ("many", "rest") or given[o.name] == o.default), None)
-        if free is None:
+def _place(words: list[str], options: Sequence[Option], values: dict[str, Any]) -> bool:
+    """Give ``words`` to the arguments among ``options``, in order; False if they are too few or too many."""
+    for option in options:
+        if option.flags:
+            continue
+        if option.takes_several:
+            values[option.name], words = words, []
+        elif words:
+            values[option.name], *words = words
+        if option.is_required and not values[option.name]:
             return False
-        if free.kind == "text":
-            given[free.name] = word
-        else:
-            given[free.name] = [*given[free.name], word]
-    return True
+    return not words
 
 
 def for_typer(options: Sequence[Option], command: Callable[..., Any]) -> Callable[..., Any]:
@@ -113,26 +113,22 @@ def for_typer(options: Sequence[Option], command: Callable[..., Any]) -> Callabl
 
     def called(**given: Any) -> Any:
         for option in options:
-            if option.kind in ("many", "rest"):
+            if option.takes_several:
                 given[option.name] = list(given[option.name] or ())
         return command(**given)
 
     parameters = []
     for option in options:
-        several = option.kind in ("many", "rest")
-        kind: Any = bool if option.kind == "flag" else list[str] if several else str
-        default: object = False if option.kind == "flag" else None if several else option.default
+        kind: Any = bool if option.kind == "flag" else list[str] if option.takes_several else str
+        default: object = None if option.takes_several else option.empty()
         # In help, rich takes a word in brackets for a style.
         settings: dict[str, Any] = {"help": option.help.replace("[", "\\["), "metavar": option.metavar}
         if option.complete is not None:
             settings["autocompletion"] = _completer(option.complete)
-        if option.flags:
-            info = typer.Option(*option.flags, **settings)
-        else:
-            info = typer.Argument(**settings)
-            if option.default is None and option.kind in ("text", "rest") and option.metavar:
-                default = inspect.Parameter.empty
-        if default is None:
+        info = typer.Option(*option.flags, **settings) if option.flags else typer.Argument(**settings)
+        if option.is_required:
+            default = inspect.Parameter.empty
+        elif default is None:
             kind = kind | None
         parameters.append(
             inspect.Parameter(

@@ -5,12 +5,30 @@ from __future__ import annotations
 import os
 import warnings
 
+from ._options import Option
 from ._outcome import CommandError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._config.registry import Registry
     from .._policy.policy import Policy
+
+TARGET = Option(
+    "target", "A policy file, or file:name for one policy of it.", default="", metavar="FILE[:NAME]"
+)
+PYTHON = Option(
+    "python",
+    "A policy (or a function decorated with one) in code; imports that module.",
+    "--python",
+    metavar="MODULE:NAME",
+)
+
+
+def named(command: str, target: str, python: str | None) -> dict[str, Policy]:
+    """Return the policies of the options `TARGET` and `PYTHON`, of which ``command`` takes one."""
+    if bool(target) == (python is not None):
+        raise CommandError(f"{command}: give either a policy file or --python MODULE:NAME")
+    return from_file(target) if python is None else from_python(python)
 
 
 def split(target: str) -> tuple[str, str | None]:
@@ -51,7 +69,7 @@ def registered(file: str) -> Registry:
 
     try:
         with warnings.catch_warnings():
-            # What a policy warns of when it is made is shown as advice, with the rest.
+            # The warnings of making a policy are shown as advice, with the rest.
             warnings.simplefilter("ignore")
             document = overridden(sources.read(file), os.environ, "STORMPROOF")
             return Registry(lambda: detached(document))
@@ -72,24 +90,24 @@ def from_python(reference: str) -> dict[str, Policy]:
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        found: object = import_module(module)
+        value: object = import_module(module)
     except Exception as error:
         raise CommandError(
             f"--python: importing {module!r} failed: {type(error).__name__}: {error}"
         ) from None
     for part in name.split("."):
-        if not hasattr(found, part):
+        if not hasattr(value, part):
             raise CommandError(f"--python: {module!r} has no {name!r}")
-        found = getattr(found, part)
-    return {name: _policy_of(found, reference)}
+        value = getattr(value, part)
+    return {name: _policy_of(value, reference)}
 
 
-def _policy_of(found: object, reference: str) -> Policy:
+def _policy_of(part: object, reference: str) -> Policy:
     from ..presets.policy_of import policy_of
 
     try:
-        return policy_of(found)
+        return policy_of(part)
     except TypeError:
-        raise CommandError(f"--python: {reference} is a {type(found).__name__}, not a Policy") from None
+        raise CommandError(f"--python: {reference} is a {type(part).__name__}, not a Policy") from None
     except ValueError as error:
         raise CommandError(f"--python: {reference}: {error}") from None

@@ -25,7 +25,7 @@ _UNKNOWN = 255 << 8
 
 
 class CannotStart(Exception):
-    """The command could not be started; ``code`` is what a shell would end with: 127 or 126."""
+    """The command could not be started; ``code`` is a shell's exit code for that: 127 or 126."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -49,7 +49,7 @@ class Bell:
             os.write(self._in, b"\0")
 
     def wait(self, seconds: float | None) -> None:
-        """Until it rings, at most ``seconds`` (None: no limit)."""
+        """Wait until it rings, at most ``seconds`` (None: no limit)."""
         select.select([self._out], [], [], seconds)
         with contextlib.suppress(BlockingIOError):
             os.read(self._out, 4096)
@@ -77,7 +77,7 @@ class Terminal:
         """Make ``group`` the foreground group."""
         if self._fd is None:
             return
-        # From the background, asking would stop us.
+        # In the background, asking would stop this process.
         before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         try:
             with contextlib.suppress(OSError):
@@ -86,12 +86,12 @@ class Terminal:
             signal.signal(signal.SIGTTOU, before)
 
     def take(self) -> None:
-        """Make our own group the foreground group again."""
+        """Make the group of this process the foreground group again."""
         self.give(os.getpgrp())
 
 
 class Child:
-    """The command, running. ``status`` is what ``waitpid`` said at its end."""
+    """The running command. ``status`` is the result of ``waitpid`` at its end."""
 
     def __init__(self, argv: Sequence[str], bell: Bell, terminal: Terminal, tee: Tee | None) -> None:
         self._terminal = terminal
@@ -111,7 +111,7 @@ class Child:
         self._process = process
         self.group = process.pid
         self.stopped = False
-        #: Whether we stop when it does: it shares the terminal, or was stopped through us.
+        #: True if this process stops when the command does: it shares the terminal, or was stopped from here.
         self._together = terminal.ours
         terminal.give(self.group)
         if terminal.ours:
@@ -128,12 +128,12 @@ class Child:
             process.stderr.close()
 
     def _wait(self) -> None:
-        """Report, in a thread of its own, the child's end, and of its stops."""
+        """Record, in a thread of its own, that the child stops or ends."""
         while True:
             try:
                 _, status = os.waitpid(self.group, os.WUNTRACED)
             except ChildProcessError:
-                # Another has collected it, and its code with it.
+                # Another thread has collected it, and its exit code with it.
                 status = _UNKNOWN
             if os.WIFSTOPPED(status):
                 self.stopped = True
@@ -144,7 +144,7 @@ class Child:
             return
 
     def signal(self, number: int) -> None:
-        """Send ``number`` to the whole group; one that has gone does not mind."""
+        """Send ``number`` to the whole group; a group that has ended is ignored."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.group, number)
 
@@ -182,7 +182,7 @@ class Child:
         self.signal(signal.SIGCONT)
 
     def end(self, grace_s: float) -> None:
-        """End the whole group: SIGTERM, then SIGKILL for what is left of it after ``grace_s`` seconds."""
+        """End the whole group: SIGTERM, then SIGKILL for the rest of it after ``grace_s`` seconds."""
         self.signal(signal.SIGTERM)
         self.signal(signal.SIGCONT)
         limit = time.monotonic() + grace_s

@@ -16,7 +16,7 @@ _PATIENCE_S = 0.5
 
 
 class Tee:
-    """Copies two pipes to our own standard output and error; `matches` searches what went through."""
+    """Copies two pipes to this process's standard output and error; `matches` searches the text."""
 
     def __init__(self, pattern: re.Pattern[bytes]) -> None:
         self._pattern = pattern
@@ -42,7 +42,7 @@ class Tee:
             os.close(source)
 
     def matches(self) -> bool:
-        """Return True if the last 64 KiB hold the pattern; waits for what is still on its way."""
+        """Return True if the last 64 KiB match the pattern; waits for output still on its way."""
         for thread in self._threads:
             thread.join(_PATIENCE_S)
         with self._lock:
@@ -54,5 +54,5 @@ def _write(target: int, chunk: bytes) -> None:
         while chunk:
             chunk = chunk[os.write(target, chunk) :]
     except OSError:
-        # Our reader has gone. The command is not notified: its output still decides about a retry.
+        # The reader of the output has closed it. The command goes on: its output still decides about a retry.
         pass

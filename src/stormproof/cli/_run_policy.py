@@ -16,7 +16,7 @@ JITTERS = ("full", "equal", "none", "decorrelated")
 
 
 class Failed(Exception):
-    """An attempt that ended: its exit code (128 + n for a signal), and whether it is worth another."""
+    """An attempt that ended: its exit code (128 + n for a signal), and whether it is retryable."""
 
     def __init__(self, code: int, retry: bool) -> None:
         super().__init__(f"exit code {code}")
@@ -46,7 +46,7 @@ def make_policy(
         raise CommandError(f"--base: must not be longer than --cap, got {base!r} and {cap!r}")
     backoff: object = sp.Decorrelated(base_s, cap=cap_s) if jitter == "decorrelated" else None
     retry = sp.Retry(
-        on=_worth_another,
+        on=_is_retryable,
         attempts=times,
         backoff=backoff or sp.Exponential(base_s, cap=cap_s, jitter=jitter),  # type: ignore[arg-type]
         within=None,
@@ -58,7 +58,7 @@ def make_policy(
     return sp.Policy(*rows, name="run", rng=None if seed is None else whole("--seed", seed, least=0))
 
 
-def _worth_another(error: BaseException) -> bool:
+def _is_retryable(error: BaseException) -> bool:
     from .._primitives.errors import AttemptTimeout
 
     return error.retry if isinstance(error, Failed) else isinstance(error, AttemptTimeout)

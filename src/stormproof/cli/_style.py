@@ -16,8 +16,6 @@ class Style:
     ``blocks`` says whether the stream's encoding has the characters that bars are drawn with.
     """
 
-    __slots__ = ("blocks", "on")
-
     def __init__(self, on: bool, blocks: bool = True) -> None:
         self.on = on
         self.blocks = blocks

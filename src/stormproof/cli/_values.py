@@ -23,12 +23,14 @@ def duration(option: str, text: str | None, *, zero: bool = True) -> float | Non
     return seconds
 
 
-def whole(option: str, text: str, *, least: int) -> int:
-    """``text`` as a whole number of at least ``least``."""
+def whole(option: str, text: str, *, least: int, most: int | None = None) -> int:
+    """``text`` as a whole number of at least ``least``, and at most ``most`` (None: any)."""
     plain = text.removeprefix("-")
-    if not (plain.isascii() and plain.isdigit() and len(plain) < 19) or int(text) < least:
-        raise CommandError(f"{option}: must be a whole number >= {least}, got {text[:64]!r}")
-    return int(text)
+    number = int(text) if plain.isascii() and plain.isdigit() and len(plain) < 19 else least - 1
+    if number < least or (most is not None and number > most):
+        rule = f">= {least}" if most is None else f"from {least} to {most}"
+        raise CommandError(f"{option}: must be a whole number {rule}, got {text[:64]!r}")
+    return number
 
 
 def fraction(option: str, text: str) -> float:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from ._exit_codes import NEGATIVE, OK
+from ._options import Option
+from ._outcome import CommandError, print_json
+from ._values import duration, whole
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,32 +22,38 @@ FRAME_S = 0.25
 NARROWEST = 60
 
 
-def command(
-    seconds: Annotated[
-        float,
-        typer.Option(
-            min=SHORTEST_S, max=LONGEST_S, help="Seconds of traffic; the last calls end up to 5 s later."
-        ),
-    ] = 15.0,
-    seed: Annotated[int, typer.Option(help="The arrivals' seed.")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="Only the verdict, as JSON.")] = False,
-    plain: Annotated[bool, typer.Option("--plain", help="A line per second, no live view.")] = False,
-) -> int:
+OPTIONS = (
+    Option(
+        "seconds",
+        f"Seconds of traffic, {SHORTEST_S:g} to {LONGEST_S:g}; the last calls end up to 5 s later.",
+        "--seconds",
+        default="15",
+        metavar="SECONDS",
+    ),
+    Option("seed", "The arrivals' seed.", "--seed", default="1", metavar="NUMBER"),
+    Option("as_json", "Only the verdict, as JSON.", "--json", kind="flag"),
+    Option("plain", "A line per second, no live view.", "--plain", kind="flag"),
+)
+
+
+def command(seconds: str, seed: str, as_json: bool, plain: bool) -> int:
     """A server breaks for a moment: naive retries against Stormproof, live, about 20 seconds.
 
     Needs nothing else running: two HTTP servers on loopback, real callers over real sockets.
     Exit code 1 if the Stormproof lane did not recover while it was watched.
     """
-    from ._app import CommandError
     from ._demo_run import CannotRun, DemoRun
-    from ._demo_scenario import Scenario
+    from ._demo_scenario import DemoScenario
 
-    run = DemoRun(Scenario(seconds=seconds, seed=seed))
+    length = duration("--seconds", seconds)
+    if length is None or not SHORTEST_S <= length <= LONGEST_S:
+        raise CommandError(f"--seconds: must be from {SHORTEST_S:g} to {LONGEST_S:g}, got {seconds!r}")
+    run = DemoRun(DemoScenario(seconds=length, seed=whole("--seed", seed, least=0)))
     try:
-        _, held = play(run, as_json=as_json, plain=plain)
+        _, stormproof = play(run, as_json=as_json, plain=plain)
     except CannotRun as problem:
         raise CommandError(str(problem)) from problem
-    return NEGATIVE if held.recovery_s is None else OK
+    return NEGATIVE if stormproof.recovery_s is None else OK
 
 
 def play(run: DemoRun, *, as_json: bool, plain: bool) -> tuple[LaneVerdict, LaneVerdict]:
@@ -58,16 +64,16 @@ def play(run: DemoRun, *, as_json: bool, plain: bool) -> tuple[LaneVerdict, Lane
         asyncio.run(run.play(lambda _: None, 1.0))
     else:
         _play_for_people(run, plain=plain)
-    naive, held = (lane_verdict(lane.series, run.scenario) for lane in run.lanes)
+    naive, stormproof = (lane_verdict(lane.series, run.scenario) for lane in run.lanes)
     if as_json:
-        print(json.dumps(as_data(run, naive, held), indent=2))
+        print_json(as_data(run, naive, stormproof))
     else:
         from rich.console import Console
 
         from . import _demo_view
 
-        Console(highlight=False).print(_demo_view.verdict(naive, held, run))
-    return naive, held
+        Console(highlight=False).print(_demo_view.verdict(naive, stormproof, run))
+    return naive, stormproof
 
 
 def _play_for_people(run: DemoRun, *, plain: bool) -> None:
@@ -97,16 +103,16 @@ def can_draw(console: Console) -> bool:
     return console.encoding.startswith("utf")
 
 
-def as_data(run: DemoRun, naive: LaneVerdict, held: LaneVerdict) -> dict[str, Any]:
+def as_data(run: DemoRun, naive: LaneVerdict, stormproof: LaneVerdict) -> dict[str, Any]:
     """The outcome as plain data: scenario, both verdicts, both series, the sentence."""
     from . import _demo_metrics
 
-    verdicts = zip(run.lanes, (naive, held), strict=True)
+    verdicts = zip(run.lanes, (naive, stormproof), strict=True)
     return {
         "scenario": run.scenario.describe(),
         "lanes": {lane.name: _demo_metrics.as_data(verdict) for lane, verdict in verdicts},
         "series": {lane.name: lane.series.describe() for lane in run.lanes},
         "begun_late_s": run.lag_s,
         "reliable": run.reliable,
-        "verdict": _demo_metrics.sentence(naive, held, run.scenario),
+        "verdict": _demo_metrics.sentence(naive, stormproof, run.scenario),
     }

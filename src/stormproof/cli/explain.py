@@ -6,7 +6,8 @@ import sys
 
 from ._exit_codes import NEGATIVE, OK
 from ._options import Option
-from ._outcome import CommandError
+from ._outcome import print_json
+from ._policies import PYTHON, TARGET, named
 from ._values import duration
 
 TYPE_CHECKING = False
@@ -14,14 +15,9 @@ if TYPE_CHECKING:
     from ._explain_facts import Facts
 
 OPTIONS = (
-    Option("target", "A policy file, or file:name for one policy of it.", default="", metavar="FILE[:NAME]"),
+    TARGET,
     Option("slo", "The time a call of yours may take, such as 2s.", "--slo", metavar="DURATION"),
-    Option(
-        "python",
-        "A policy (or a function decorated with one) in code; imports that module.",
-        "--python",
-        metavar="MODULE:NAME",
-    ),
+    PYTHON,
     Option("as_json", "The same as JSON.", "--json", kind="flag"),
 )
 
@@ -31,18 +27,12 @@ def command(target: str, slo: str | None, python: str | None, as_json: bool) -> 
 
     Retrying fits if it takes at most a third of the SLO. Exit code 1 if a policy does not fit.
     """
-    from . import _policies
     from ._explain_facts import Facts
 
     slo_s = duration("--slo", slo, zero=False)
-    if bool(target) == (python is not None):
-        raise CommandError("explain: give either a policy file or --python MODULE:NAME")
-    policies = _policies.from_python(python) if python is not None else _policies.from_file(target)
-    facts = [Facts(name, policy, slo_s) for name, policy in policies.items()]
+    facts = [Facts(name, policy, slo_s) for name, policy in named("explain", target, python).items()]
     if as_json:
-        import json
-
-        print(json.dumps({"policies": [each.as_data() for each in facts]}, indent=2))
+        print_json({"policies": [each.as_data() for each in facts]})
     else:
         _show(facts)
     return NEGATIVE if any(each.fits is False for each in facts) else OK

@@ -8,7 +8,7 @@ import sys
 from .._classify.server_hints import is_digits
 from .._events import labels
 from ._options import Option
-from ._outcome import CommandError
+from ._outcome import CommandError, print_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,13 +48,11 @@ def command(target: str, prefix: str | None, kind: str | None, limit: str, as_js
         entries = _read(store, int(limit))
         if kind is not None:
             entries = [entry for entry in entries if entry["kind"] == kind]
-        found = {"store": str(store.address), "prefix": store.prefix, "resources": entries}
+        survey = {"store": str(store.address), "prefix": store.prefix, "resources": entries}
     if as_json:
-        import json
-
-        print(json.dumps(found, indent=2))
+        print_json(survey)
     else:
-        _show(found)
+        _show(survey)
     return 0
 
 
@@ -70,8 +68,8 @@ def _store(target: str, prefix: str | None) -> RedisStore:
         # A person waits here, not a call.
         if "://" in target:
             return RedisStore(target, "sp" if prefix is None else prefix, timeout=2.0)
-        kept = _of_file(target)
-        return RedisStore(kept.address.target, kept.prefix if prefix is None else prefix, timeout=2.0)
+        store = _of_file(target)
+        return RedisStore(store.address.target, store.prefix if prefix is None else prefix, timeout=2.0)
     except (OSError, TypeError, ValueError) as problem:
         raise CommandError(f"fleet: {problem}") from None
 
@@ -96,14 +94,14 @@ def _read(store: RedisStore, limit: int) -> list[dict[str, Any]]:
         raise CommandError(f"fleet: {down} at {store.address}") from None
 
 
-def _show(found: dict[str, Any]) -> None:
+def _show(survey: dict[str, Any]) -> None:
     from ._style import Style
 
     style = Style.of(sys.stdout)
-    print(style.dim(f"{found['store']}, prefix {found['prefix']}"))
+    print(style.dim(f"{survey['store']}, prefix {survey['prefix']}"))
     rows = [
         (labels.clean(entry["name"]), labels.clean(entry["kind"]), _state(entry["state"]), _ttl(entry["ttl"]))
-        for entry in found["resources"]
+        for entry in survey["resources"]
     ]
     if not rows:
         print("Nothing is kept there.")
@@ -116,7 +114,7 @@ def _show(found: dict[str, Any]) -> None:
 
 
 def _state(state: dict[str, Any]) -> str:
-    """``open, 3 instances, 2 reporters: ab12, cd34``: the state first, then what there is to say of it."""
+    """``open, 3 instances, 2 reporters: ab12, cd34``: the state first, then its details."""
     words = [labels.clean(str(state["state"]))] if "state" in state else []
     for name, value in state.items():
         if isinstance(value, list):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ._exit_codes import FAILED, NEGATIVE, OK
 from ._options import Option
-from ._outcome import CommandError, complain
+from ._outcome import CommandError, print_error, print_json
 from ._values import choice
 
 TYPE_CHECKING = False
@@ -73,23 +73,23 @@ def command(
     if text:
         print(text)
     for problem in unread:
-        complain(problem, FAILED)
+        print_error(problem, FAILED)
     return FAILED if unread else NEGATIVE if findings else OK
 
 
 def _describe(format: str) -> None:
-    import json
-
     from ..lint import reports
 
     if format not in ("text", "json"):
         raise CommandError(f"lint: --rules can be text or json, got {format!r}")
-    data = reports.rules_as_data()
-    print(json.dumps({"rules": data}, indent=2) if format == "json" else reports.rules_as_text())
+    if format == "json":
+        print_json({"rules": reports.rules_as_data()})
+    else:
+        print(reports.rules_as_text())
 
 
 def _look(paths: list[str], chosen: Settings, exclude: list[str]) -> tuple[list[Finding], int, list[str]]:
-    """(the findings, how many files were looked at, what could not be read)."""
+    """Return the findings, the number of files, and those that could not be read."""
     from dataclasses import replace
 
     from .. import lint

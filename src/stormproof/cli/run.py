@@ -113,7 +113,7 @@ class Session:
         self.ended_by: int | None = None
         self.scope: Any = None
         self.stdin_at = _stdin_offset()
-        #: Signals that came while there was no child: the next one gets them.
+        #: Signals received while there was no child; the next child gets them.
         self.held_back: list[int] = []
         #: The command may run already, and is not known yet.
         self.starting = False
@@ -175,9 +175,9 @@ class Session:
         if matched:
             record["matched"] = True
         if code != OK or matched:
-            raise Failed(code, self._worth_another(code, matched))
+            raise Failed(code, self._is_retryable(code, matched))
 
-    def _worth_another(self, code: int, matched: bool) -> bool:
+    def _is_retryable(self, code: int, matched: bool) -> bool:
         if self.ended_by is not None:
             return False
         if matched or self.codes is not None:

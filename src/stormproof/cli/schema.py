@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated
+from ._options import Option
+from ._values import whole
 
-import typer
+OPTIONS = (
+    Option(
+        "indent",
+        "Spaces per level; 0 writes everything on one line.",
+        "--indent",
+        default="2",
+        metavar="NUMBER",
+    ),
+)
 
 
-def command(
-    indent: Annotated[
-        int, typer.Option(help="Spaces per level; 0 writes everything on one line.", min=0)
-    ] = 2,
-) -> None:
+def command(indent: str) -> None:
     """Print the JSON Schema of policy files, for editors and CI."""
+    import json
+
     from .._config.schema import document
 
-    print(json.dumps(document(), indent=indent or None))
+    print(json.dumps(document(), indent=whole("--indent", indent, least=0) or None))

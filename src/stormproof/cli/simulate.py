@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from ._claims import Claim
+from ._claims import Assertion
 from ._exit_codes import NEGATIVE, OK
 from ._options import Option
-from ._outcome import CommandError
+from ._outcome import CommandError, print_json
+from ._policies import PYTHON, TARGET, named, split
 from ._values import choice, fraction, whole
 
 TYPE_CHECKING = False
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _ENGINES = ("auto", "exact", "fast")
 
 OPTIONS = (
-    Option("target", "A policy file, or file:name for one policy of it.", default="", metavar="FILE[:NAME]"),
+    TARGET,
     Option(
         "scenario",
         "A scenario that ships (--list names them), or [scenarios.NAME] of a policy file.",
@@ -29,12 +30,7 @@ OPTIONS = (
         metavar="NAME|FILE[:NAME]",
         complete=lambda: list(_scenarios()),
     ),
-    Option(
-        "python",
-        "A policy (or a function decorated with one) in code; imports that module.",
-        "--python",
-        metavar="MODULE:NAME",
-    ),
+    PYTHON,
     Option("seed", "The same seed gives the same result.", "--seed", default="0", metavar="NUMBER"),
     Option("seeds", "Number of seeds to run, from --seed on.", "--seeds", default="1", metavar="NUMBER"),
     Option(
@@ -84,8 +80,8 @@ def command(
     if scenario is None:
         raise CommandError("simulate: give a --scenario; --list prints their names")
     place = _scenario(scenario, known, fraction("--scale", scale))
-    policies = _policies(target, python)
-    wanted = [Claim(text, list(policies)) for text in claims]
+    policies = named("simulate", target, python)
+    wanted = [Assertion(text, list(policies)) for text in claims]
     results = [result for turn in range(runs) for result in _run(policies, place, number + turn, engine)]
     if report is not None:
         _report(results[: len(policies)], report)
@@ -103,8 +99,6 @@ def command(
 
 def _scenario(text: str, known: Mapping[str, Story], scale: float) -> Any:
     """The scenario that ``text`` names: one that ships, or one in a policy file."""
-    from ._policies import split
-
     if text in known:
         return known[text].scaled(scale).scenario
     import os
@@ -135,16 +129,6 @@ def _scenarios() -> Mapping[str, Story]:
     return scenarios
 
 
-def _policies(target: str, python: str | None) -> dict[str, Any]:
-    from . import _policies
-
-    if bool(target) == (python is not None):
-        raise CommandError("simulate: give either a policy file or --python MODULE:NAME")
-    found: dict[str, Any] = {}
-    found.update(_policies.from_python(python) if python is not None else _policies.from_file(target))
-    return found
-
-
 def _run(policies: dict[str, Any], scenario: Any, seed: int, engine: str) -> list[Result]:
     from .. import lab
 
@@ -171,19 +155,17 @@ def _report(results: list[Result], path: str) -> None:
 
 def _list(known: Mapping[str, Story], as_json: bool) -> None:
     if as_json:
-        import json
-
         rows = [
             {"name": name, "title": each.title, "question": each.question} for name, each in known.items()
         ]
-        print(json.dumps({"scenarios": rows}, indent=2))
+        print_json({"scenarios": rows})
         return
     width = max(map(len, known), default=0)
     for name, each in known.items():
         print(f"{name:<{width}}  {each.title}")
 
 
-def _show_json(results: list[Result], claims: list[Claim]) -> None:
+def _show_json(results: list[Result], claims: list[Assertion]) -> None:
     import json
 
     data = {
@@ -202,7 +184,7 @@ def _show_seeds(results: list[Result], names: list[str], runs: int) -> None:
         print(f"{name}, {runs} seeds: {counted}")
 
 
-def _show_claims(claims: list[Claim]) -> None:
+def _show_claims(claims: list[Assertion]) -> None:
     from ._style import Style
 
     style = Style.of(sys.stdout)

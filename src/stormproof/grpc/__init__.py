@@ -86,7 +86,7 @@ def interceptors(
     names under which attempts after the first send the number of earlier ones; ``()`` sends none.
     """
     wire = _Wire(idempotent, replay_messages, replay_bytes, attempt_metadata)
-    return [_client.Interceptor(policy, wire)]
+    return [_client.ClientInterceptor(policy, wire)]
 
 
 def aio_interceptors(
@@ -120,7 +120,7 @@ def server_interceptors(
     Retries are let in only while less than ``retry_share`` of the places is taken; 1 treats them as any call,
     0 lets none in.
     """
-    return [_server.Interceptor(_Door(least, shed, retry_share, pushback))]
+    return [_server.ServerInterceptor(_Door(least, shed, retry_share, pushback))]
 
 
 def aio_server_interceptors(
@@ -134,4 +134,4 @@ def aio_server_interceptors(
 
     An async handler is cut off when its caller's time is over.
     """
-    return [_aio_server.Interceptor(_Door(least, shed, retry_share, pushback))]
+    return [_aio_server.AioServerInterceptor(_Door(least, shed, retry_share, pushback))]

@@ -10,8 +10,8 @@ import grpc.aio
 
 from .._context.deadlines import ambient
 from .._primitives.errors import Permanent
-from .aio_calls import END, AioRpc, Given, OpenStream, Stream, Written, retrieve
-from .compiled import Compiled, Policies
+from .aio_calls import END, AioFallbackCall, AioResponseStream, AioRpc, OpenStream, Written, retrieve
+from .compiled import Compiled, CompiledPolicies
 from .routes import Routes
 from .rpc import Answer, Begun, CallScope, Rpc, Wire
 
@@ -127,7 +127,7 @@ async def _cut_off(call: grpc.aio.Call) -> None:
 class _Interceptor:
     """Every call under the policy of its method."""
 
-    def __init__(self, policies: Policies, wire: Wire) -> None:
+    def __init__(self, policies: CompiledPolicies, wire: Wire) -> None:
         self._wire = wire
         self._policies = policies
 
@@ -137,7 +137,7 @@ class _Interceptor:
         answer = await self._run(continuation, details, request, streaming, _one)
         if isinstance(answer, Answer):
             return answer.items
-        return answer if isinstance(answer, grpc.aio.Call) else Given(answer)
+        return answer if isinstance(answer, grpc.aio.Call) else AioFallbackCall(answer)
 
     async def _stream(
         self, continuation: Start, details: CallDetails, request: object, streaming: bool
@@ -167,7 +167,7 @@ class _Interceptor:
         task.add_done_callback(retrieve)
         if by_hand and (call := await _begun(task, rpc)) is not None:
             return call
-        return Stream(rpc, scope, task) if rpc.streams else await task
+        return AioResponseStream(rpc, scope, task) if rpc.streams else await task
 
 
 # A channel takes an interceptor for one kind of call, the first that it is an instance of.
@@ -253,5 +253,5 @@ def _writes_by_hand(request: object) -> bool:
 
 def make(policies: ByMethod, wire: Wire) -> list[Any]:
     """One interceptor for each kind of call, which share what they have compiled."""
-    shared = Policies(Routes(policies, "aio_interceptors"), wire)
+    shared = CompiledPolicies(Routes(policies, "aio_interceptors"), wire)
     return [kind(shared, wire) for kind in (UnaryUnary, UnaryStream, StreamUnary, StreamStream)]

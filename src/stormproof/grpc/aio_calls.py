@@ -43,7 +43,7 @@ class AioRpc(Rpc):
         return call
 
 
-class Given(grpc.aio.UnaryUnaryCall, grpc.aio.StreamUnaryCall):  # type: ignore[type-arg]
+class AioFallbackCall(grpc.aio.UnaryUnaryCall, grpc.aio.StreamUnaryCall):  # type: ignore[type-arg]
     """A call that has ended with a value which no server gave: a fallback's."""
 
     def __init__(self, value: object) -> None:
@@ -113,7 +113,7 @@ class OpenStream:
         return bool(self.call.done())
 
 
-class Stream(grpc.aio.UnaryStreamCall, grpc.aio.StreamStreamCall):  # type: ignore[type-arg]
+class AioResponseStream(grpc.aio.UnaryStreamCall, grpc.aio.StreamStreamCall):  # type: ignore[type-arg]
     """A stream of responses, while its policy is at work in ``task``.
 
     It is retried until the first message is there; if it is asked for the initial metadata, until that is
@@ -133,7 +133,7 @@ class Stream(grpc.aio.UnaryStreamCall, grpc.aio.StreamStreamCall):  # type: igno
         outcome = self._task.exception() or self._task.result()
         if isinstance(outcome, Answer):
             return outcome.items.call
-        return outcome if isinstance(outcome, BaseException) else Given(outcome)
+        return outcome if isinstance(outcome, BaseException) else AioFallbackCall(outcome)
 
     async def _ask(self, name: str) -> Any:
         """Return ``name()`` of the outcome. A caller that stops waiting does not cancel the call."""

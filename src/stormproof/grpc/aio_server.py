@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     from grpc.aio import ServicerContext
 
-    from .answers import Answer, Door
+    from .answers import Door, ServerAnswer
 
     Context = ServicerContext[Any, Any]
 
 
-class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
+class AioServerInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
     """Every handler behind the door, async ones and those that the server runs in threads."""
 
     def __init__(self, door: Door) -> None:
@@ -61,7 +61,7 @@ class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         return sync_behaviour(fn, door, draw, retry, stream)
 
 
-async def _answer(context: Context, given: Answer) -> None:
+async def _answer(context: Context, given: ServerAnswer) -> None:
     own = context.trailing_metadata() or ()
     own_trailers = tuple(pair for pair in own if pair[0] not in dict(given.trailers))
     await context.abort(given.code, given.details, (*own_trailers, *given.trailers))
@@ -72,7 +72,7 @@ async def _guard(context: Context, door: Door, draw: Callable[[], float], retry:
     left = answers.time_left(context.time_remaining())
     if door.is_late(left):
         await _answer(context, door.late())
-    given: Answer | None = None
+    given: ServerAnswer | None = None
     try:
         with Scope(left, "the caller's deadline"), await door.enter_async(retry):
             check()

@@ -39,7 +39,7 @@ _PASSED_ON = (
 )
 
 
-class Answer:
+class ServerAnswer:
     """A status, its text, and the trailers that steer the caller's retries."""
 
     __slots__ = ("code", "details", "trailers")
@@ -50,17 +50,17 @@ class Answer:
         self.trailers = trailers
 
 
-def given_up(error: Exception) -> Answer | None:
+def given_up(error: Exception) -> ServerAnswer | None:
     """The answer for a handler that raised ``error``; ``None`` if that is the handler's own affair.
 
     Stormproof's own refusals, and errors that a layer further in has retried to exhaustion or must not
     retry, end with "do not retry": the caller would only multiply what was tried here.
     """
     if isinstance(error, StormproofError):
-        return Answer(status_of(error), clean(str(error)), DO_NOT_RETRY)
+        return ServerAnswer(status_of(error), clean(str(error)), DO_NOT_RETRY)
     if exhausted_by(error) is None and not _is_final(error):
         return None
-    return Answer(_status_beneath(error), f"given up on: {error_name(error)}", DO_NOT_RETRY)
+    return ServerAnswer(_status_beneath(error), f"given up on: {error_name(error)}", DO_NOT_RETRY)
 
 
 def _is_final(error: Exception) -> bool:
@@ -131,12 +131,14 @@ class Door(Options):
             nullcontext() if self.shed is None else await enter_async(self.shed, self.retry_share, is_retry)
         )
 
-    def late(self) -> Answer:
+    def late(self) -> ServerAnswer:
         """The answer to what comes too late."""
-        return Answer(grpc.StatusCode.DEADLINE_EXCEEDED, "too little time was left to begin", DO_NOT_RETRY)
+        return ServerAnswer(
+            grpc.StatusCode.DEADLINE_EXCEEDED, "too little time was left to begin", DO_NOT_RETRY
+        )
 
-    def shed_answer(self, u: float) -> Answer:
+    def shed_answer(self, u: float) -> ServerAnswer:
         """The answer to what is shed: come back, but not all at once. ``u`` is drawn from [0, 1)."""
         wait_ms = round(self.pushback * (1.0 + u) * 1000)
         trailers = ((PUSHBACK, str(wait_ms)),)
-        return Answer(grpc.StatusCode.UNAVAILABLE, "the server is at its limit", trailers)
+        return ServerAnswer(grpc.StatusCode.UNAVAILABLE, "the server is at its limit", trailers)

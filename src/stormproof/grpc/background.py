@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
+
+from .._runtime.forks import after_fork
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,12 +62,9 @@ def _running() -> asyncio.AbstractEventLoop:
         return _loop
 
 
+@after_fork
 def _renew() -> None:
     # Threads do not survive a fork, so the child makes a loop of its own.
     global _lock, _loop
     _lock = threading.Lock()
     _loop = None
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)

@@ -1,4 +1,4 @@
-"""Call objects for sync callers: a future of a call under way, a stream, a fallback's value."""
+"""Call objects for sync callers: a future of a call in flight, a stream, a fallback's value."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class _CallObject(grpc.Call, grpc.Future):  # type: ignore[type-arg]
         return None if error is None else error.__traceback__
 
 
-class Given(_CallObject):
+class FallbackCall(_CallObject):
     """A call that has ended with a value which no server gave: a fallback's."""
 
     def __init__(self, value: object) -> None:
@@ -165,7 +165,7 @@ def _cancelled() -> Any:
     return as_rpc_error(Cancelled("cancelled by its caller"))
 
 
-class Stream(_CallObject):
+class ResponseStream(_CallObject):
     """A stream of responses: begun when it is first used, in the thread that uses it.
 
     If that reads a message, the call is retried until the first one is there; if it asks for the initial
@@ -238,7 +238,7 @@ class Stream(_CallObject):
     def _native(self) -> Any:
         return self._outcome.items if isinstance(self._outcome, Answer) else None
 
-    def __iter__(self) -> Stream:
+    def __iter__(self) -> ResponseStream:
         return self
 
     def __next__(self) -> Any:

@@ -9,8 +9,8 @@ import grpc
 
 from . import background
 from .aio import finish
-from .calls import Given, Pending, Stream
-from .compiled import Compiled, Policies
+from .calls import FallbackCall, Pending, ResponseStream
+from .compiled import Compiled, CompiledPolicies
 from .native import startable, wants_future
 from .routes import Routes
 from .rpc import Answer, Begun, CallScope, Rpc, Wire, attempt_scope
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .rpc import CallDetails, Cancellable, Start
 
 
-class Details(grpc.ClientCallDetails):
+class AttemptDetails(grpc.ClientCallDetails):
     """Call details of one attempt: the caller's own, with this attempt's time and metadata."""
 
     __slots__ = ("compression", "credentials", "metadata", "method", "timeout", "wait_for_ready")
@@ -38,11 +38,11 @@ class Details(grpc.ClientCallDetails):
         self.compression = getattr(given, "compression", None)
 
 
-def _details(before: str | None, left: float | None, given: CallDetails, wire: Wire) -> Details:
+def _details(before: str | None, left: float | None, given: CallDetails, wire: Wire) -> AttemptDetails:
     metadata = given.metadata
     if before is not None and wire.attempt_metadata:
         metadata = (*(metadata or ()), *((name, before) for name in wire.attempt_metadata))
-    return Details(given, left, metadata)
+    return AttemptDetails(given, left, metadata)
 
 
 # How an attempt is made, by what is waited for.
@@ -152,7 +152,7 @@ class _AttemptLimit:
             self._call_off()
 
 
-class Interceptor(
+class ClientInterceptor(
     grpc.UnaryUnaryClientInterceptor,  # type: ignore[type-arg]
     grpc.UnaryStreamClientInterceptor,  # type: ignore[type-arg]
     grpc.StreamUnaryClientInterceptor,  # type: ignore[type-arg]
@@ -162,7 +162,7 @@ class Interceptor(
 
     def __init__(self, policies: ByMethod, wire: Wire) -> None:
         self._wire = wire
-        self._policies = Policies(Routes(policies), wire)
+        self._policies = CompiledPolicies(Routes(policies), wire)
 
     def intercept_unary_unary(
         self, continuation: Start, client_call_details: CallDetails, request: object
@@ -197,7 +197,7 @@ class Interceptor(
             compiled = self._policies.get(rpc, _cancellable, False)
             assert compiled is not None
         answer = _run(compiled, rpc, CallScope(rpc.timeout))
-        return answer.items if isinstance(answer, Answer) else Given(answer)
+        return answer.items if isinstance(answer, Answer) else FallbackCall(answer)
 
     def _future(self, rpc: Rpc) -> Any:
         compiled = self._policies.get(rpc, _awaited, True)
@@ -214,7 +214,7 @@ class Interceptor(
         if read is None or begun is None:
             return rpc.attempt()
         scope = CallScope(rpc.timeout)
-        return Stream(rpc, scope, partial(_run, read, rpc, scope), partial(_run, begun, rpc, scope))
+        return ResponseStream(rpc, scope, partial(_run, read, rpc, scope), partial(_run, begun, rpc, scope))
 
 
 def _run(compiled: Compiled, rpc: Rpc, scope: CallScope) -> Any:

@@ -34,7 +34,7 @@ class Compiled:
         self.call: Callable[[Rpc], Any] = policy.compile(self.owner, env, is_async)
 
 
-class Policies:
+class CompiledPolicies:
     """Finds the policy of a call, and keeps it compiled for its method."""
 
     __slots__ = ("_compiled", "_routes", "_wire")
@@ -68,10 +68,10 @@ def _is_hedge(strategy: object) -> bool:
 
 def _unhedged(policy: Policy) -> Policy:
     """``policy`` without its hedges; what is left is shared with it, live state included."""
-    row = [strategy for strategy in policy.strategies if not _is_hedge(strategy)]
-    if len(row) == len(policy.strategies):
+    unhedged = [strategy for strategy in policy.strategies if not _is_hedge(strategy)]
+    if len(unhedged) == len(policy.strategies):
         return policy
-    return Policy(*row, name=policy.name, clock=policy.clock, rng=policy.rng)
+    return Policy(*unhedged, name=policy.name, clock=policy.clock, rng=policy.rng)
 
 
 def _named(run: Callable[..., Any], method: str, is_async: bool) -> Callable[[Rpc], Any]:

@@ -149,7 +149,7 @@ def as_rpc_error(error: StormproofError) -> RpcRefused:
     """``error`` as one that is a `grpc.RpcError` too, with its cause, traceback, notes and marks."""
     if isinstance(error, RpcRefused):
         return error
-    twin = next((made for kind, made in _TWINS.items() if isinstance(error, kind)), RpcRefused)
+    twin = next((error_class for kind, error_class in _TWINS.items() if isinstance(error, kind)), RpcRefused)
     refusal = twin(
         status_of(error), grpc.aio.Metadata(), grpc.aio.Metadata(*DO_NOT_RETRY), clean(str(error)), ""
     )

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class Replay:
+class RequestReplay:
     """The request of one call, as often as it is needed.
 
     A single message can always be sent again. Of a stream: a function that makes one, as often as it is

@@ -19,7 +19,7 @@ from .._strategies.retry.call import note
 from .._strategies.retry.generators import HeldBack, Opened
 from .._strategies.timeout import AttemptScope
 from .refusals import as_rpc_error
-from .replay import Replay
+from .replay import RequestReplay
 from .routes import plain_name
 
 TYPE_CHECKING = False
@@ -186,7 +186,7 @@ class Rpc:
         self.start = start
         self._details = details
         self._make = make
-        self._replay = Replay(request, streaming, wire.replay_messages, wire.replay_bytes)
+        self._replay = RequestReplay(request, streaming, wire.replay_messages, wire.replay_bytes)
         self._counter = count(1)
         self._live: list[Cancellable] = []
         self._over = False
@@ -197,7 +197,7 @@ class Rpc:
         return self._replay.refusal() is not None
 
     def attempt(self) -> Any:
-        """Begin the next attempt: what ``start`` gives, which is the call."""
+        """Begin the next attempt; return the call from ``start``."""
         number = next(self._counter)
         self.sent = number
         self.last_error = None
@@ -216,7 +216,7 @@ class Rpc:
             around = call_remaining(scope) if self.streams else scope.remaining()
         return min((s for s in (self.timeout, around) if s is not None), default=None)
 
-    # What is out, so that it can be called off.
+    # Calls in flight, so that they can be cancelled.
 
     def keep(self, call: Any) -> Any:
         """Remember ``call`` until it has ended or lost; one that comes when all is over ends at once."""

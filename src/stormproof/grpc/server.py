@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
-    from .answers import Answer, Door
+    from .answers import Door, ServerAnswer
 
-#: How a handler is rebuilt around another function, by (streams requests, streams responses).
+#: Functions that make a handler, by (streams requests, streams responses).
 SHAPES: dict[tuple[bool, bool], tuple[str, Callable[..., Any]]] = {
     (False, False): ("unary_unary", grpc.unary_unary_rpc_method_handler),
     (False, True): ("unary_stream", grpc.unary_stream_rpc_method_handler),
@@ -36,7 +36,7 @@ def rebuilt(
     return make(wrap(getattr(handler, name)), handler.request_deserializer, handler.response_serializer)
 
 
-def answer(context: grpc.ServicerContext, given: Answer) -> None:
+def answer(context: grpc.ServicerContext, given: ServerAnswer) -> None:
     """End the call with ``given``, beside whatever trailers the handler has set."""
     own: Iterable[tuple[str, str]] = getattr(context, "trailing_metadata", tuple)() or ()
     own_trailers = tuple(pair for pair in own if pair[0] not in dict(given.trailers))
@@ -44,7 +44,7 @@ def answer(context: grpc.ServicerContext, given: Answer) -> None:
     context.abort(given.code, given.details)
 
 
-class Interceptor(grpc.ServerInterceptor):  # type: ignore[type-arg]
+class ServerInterceptor(grpc.ServerInterceptor):  # type: ignore[type-arg]
     """Every handler behind the door; ``draw`` gives the spread of the pushback."""
 
     def __init__(self, door: Door) -> None:
@@ -83,7 +83,7 @@ def sync_behaviour(
                 while (item := own.run(next, items, _END)) is not _END:
                     yield item
             finally:
-                # Not left to the collector: what the handler still does has the caller's time around it.
+                # Not left to the collector: the rest of the handler must run within the caller's time.
                 own.run(getattr(items, "close", _nothing))
         except BaseException as raised:
             error = raised
@@ -109,7 +109,7 @@ def _guard(
     left = answers.time_left(context.time_remaining())
     if door.is_late(left):
         answer(context, door.late())
-    given: Answer | None = None
+    given: ServerAnswer | None = None
     try:
         with Scope(left, "the caller's deadline"), door.enter(retry):
             check()

@@ -6,11 +6,11 @@ from .._primitives.errors import StormproofError
 
 
 class IdempotencyError(StormproofError):
-    """The root of what a key can answer instead of a result."""
+    """Base of the errors that a key gives instead of a result."""
 
 
 class IdempotencyConflict(IdempotencyError):
-    """Another call with this key is under way. Transient: `transient` calls it worth retrying.
+    """Another call with this key is in progress. Transient: `transient` calls it worth retrying.
 
     ``lease_left`` is how many seconds its lease still runs, which does not promise that it ends then.
     """
@@ -36,7 +36,7 @@ class AnswerNotKept(IdempotencyError):
 
 
 class StoreUnavailable(StormproofError):
-    """The store did not answer. Transient; ``__cause__`` is what it said. Nothing was begun."""
+    """The store did not answer. Transient; ``__cause__`` is its error. Nothing was begun."""
 
 
 class StoreFull(StoreUnavailable):

@@ -26,7 +26,7 @@ def text(owner: str, field: str, value: object, *, most: int = MAX_KEY, empty: b
 
 
 def digest(scope: str, key: str) -> bytes:
-    """Return what a store keeps in place of the key: 32 bytes, different for every pair of scope and key.
+    """Return the 32 bytes that a store keeps in place of the key, different for every pair of scope and key.
 
     The length in front keeps apart what only looks alike when joined: ("ab", "c") and ("a", "bc").
     """

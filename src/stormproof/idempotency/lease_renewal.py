@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import os
 import threading
 import time
 import weakref
+
+from .._runtime.forks import after_fork
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .records import Renew
     from .store import Store
 
-#: A lease is renewed when this share of it has passed: two renewals may fail before it is over.
+#: A lease is renewed when this share of it has passed: two renewals may fail before it ends.
 _SHARE = 1 / 3
 _SWEEP = 1024
 
@@ -33,7 +34,7 @@ class RenewedLease:
         try:
             _renewal_thread_of(self.store).add(self)
         except BaseException:
-            # Where no thread can be had the block does not run, and a later one must not renew for it.
+            # If no thread can be started the block does not run, and a later thread must not renew for it.
             self.end()
             raise
         return self
@@ -95,7 +96,7 @@ class _RenewalThread:
                     self._push(lease)
 
     def _next(self) -> RenewedLease | None:
-        """The next one to renew, when its time has come; ``None`` when nothing is left to wait for."""
+        """Wait for the next lease to renew, and return it; ``None`` if there is none left."""
         with self._wake:
             while True:
                 while self._due and not self._due[0][2].active:
@@ -119,14 +120,11 @@ def _renewal_thread_of(store: Store) -> _RenewalThread:
         return _renewal_threads.setdefault(store, _RenewalThread())
 
 
+@after_fork
 def _renew() -> None:
-    # Threads do not survive a fork, and what runs is the parent's.
+    # Threads do not survive a fork, and the blocks are the parent's.
     global _renewal_threads, _making
     _renewal_threads, _making = weakref.WeakKeyDictionary(), threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)
 
 
 def keep(store: Store, operation: Renew) -> RenewedLease:

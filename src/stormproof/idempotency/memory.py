@@ -15,7 +15,6 @@ from .store import DAY_S, MAX_ANSWER, Store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
     from typing import Any, Literal
 
     from .._primitives.options import Seconds
@@ -30,14 +29,12 @@ class MemoryStore(Store):
     if asked for: the oldest one of the client (the scope) with the most keys. A client that fills the store
     loses keys of its own, not those of others. ``full="refuse"`` raises `StoreFull` instead, and so does
     either when nothing has ended. ``per_client`` bounds the keys of one client: beyond it the client loses
-    its oldest, or is refused; ``None``: no bound. Keys under way are never dropped. Beyond ``max_bytes``
+    its oldest, or is refused; ``None``: no bound. Keys in progress are never dropped. Beyond ``max_bytes``
     the oldest answers are dropped, first those of a client with more than its part, and their keys stay
     known as done. Every key that is dropped or refused for lack of room is an `IdempotentCall` event.
 
     Shared by passing the object, between threads, tasks and event loops. A forked child starts empty.
     """
-
-    _lock: AbstractContextManager[object]
 
     def __init__(
         self,
@@ -57,7 +54,7 @@ class MemoryStore(Store):
         self.per_client = None if per_client is None else count("MemoryStore", "per_client", per_client)
         self.clock = validate_clock("MemoryStore", clock)
         self._clear()
-        guard(self)
+        self._lock = guard(self)
 
     def _clear(self) -> None:
         #: Each record, with the client that it belongs to.
@@ -72,7 +69,7 @@ class MemoryStore(Store):
         self._dropped = 0
 
     def after_fork(self) -> None:
-        """In a forked child: what runs here is the parent's, and ends there."""
+        """Start empty in a forked child: the calls in progress are the parent's, and end there."""
         self._clear()
 
     def run(self, operation: Operation) -> Any:
@@ -154,7 +151,7 @@ class MemoryStore(Store):
                 if self._drop_oldest(largest, now):
                     return
                 if largest == client:
-                    # The one with the most keys, all of them under way: smaller ones do not pay for it.
+                    # The one with the most keys, all of them in progress: smaller ones do not pay for it.
                     break
         raise StoreFull(f"MemoryStore: all {self.limit} keys are in use")
 
@@ -164,8 +161,8 @@ class MemoryStore(Store):
         assert share is not None
         oldest = next(iter(share.ended), None)
         if oldest is None:
-            # A lease that ran out without a word: its holder is gone.
-            lapsed = (name for name in share.under_way if self._records[name][0].until <= now)
+            # The lease ran out: its holder is lost.
+            lapsed = (name for name in share.in_progress if self._records[name][0].until <= now)
             oldest = next(lapsed, None)
         if oldest is None:
             return False

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Codec = tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
 
 
-class Plan:
+class KeyedPlan:
     """State shared by the calls of one decorated function. Frozen once made."""
 
     __slots__ = (
@@ -70,11 +70,11 @@ class Plan:
 
 
 class KeyedRun:
-    """One call: which operations it needs, and what their answers mean. No store is touched here."""
+    """One call: the operations it needs, and the meaning of their answers. No store is touched here."""
 
     __slots__ = ("client", "digest", "owner", "payload", "plan")
 
-    def __init__(self, plan: Plan, digest: bytes, payload: str, client: bytes) -> None:
+    def __init__(self, plan: KeyedPlan, digest: bytes, payload: str, client: bytes) -> None:
         self.client = client
         self.plan = plan
         self.digest = digest
@@ -104,7 +104,7 @@ class KeyedRun:
         """The result of the run before, or the error that says why there is none."""
         name = self.plan.name
         if claim.state == "in_progress":
-            raise IdempotencyConflict(f"{name}: another call with this key is under way", claim.lease_left)
+            raise IdempotencyConflict(f"{name}: another call with this key is in progress", claim.lease_left)
         if claim.state == "mismatch":
             raise IdempotencyMismatch(f"{name}: this key was used before with another payload")
         if claim.state == "unknown":
@@ -114,7 +114,7 @@ class KeyedRun:
         return self.plan.decode(claim.answer)
 
     def finished(self, result: object) -> tuple[Finish, Exception | None]:
-        """Return what to keep, and what is wrong with the result if it cannot be kept."""
+        """Return the record to keep, and the error if the result cannot be kept."""
         problem: Exception | None = None
         answer: bytes | None = None
         try:
@@ -128,9 +128,9 @@ class KeyedRun:
         return Finish(self.digest, self.owner, answer, self.plan.ttl_s), problem
 
     def failed(self, error: BaseException) -> Release | Renew:
-        """An error that may be tried again gives the key back; anything else leaves the outcome unknown.
+        """Release the key if the call may be tried again after ``error``; else leave the outcome unknown.
 
-        What is cancelled or interrupted did not say how far it came.
+        A call that was cancelled or interrupted may have done part of its work.
         """
         if isinstance(error, Exception) and self.plan.on_error == "release":
             return Release(self.digest, self.owner)
@@ -145,7 +145,7 @@ class KeyedRun:
         return error
 
 
-def _sync(fn: Callable[..., Any], plan: Plan) -> Callable[..., Any]:
+def _sync(fn: Callable[..., Any], plan: KeyedPlan) -> Callable[..., Any]:
     store = plan.store
 
     def settle(run: KeyedRun, operation: Any) -> None:
@@ -176,7 +176,7 @@ def _sync(fn: Callable[..., Any], plan: Plan) -> Callable[..., Any]:
     return guarded
 
 
-def _aio(fn: Callable[..., Any], plan: Plan) -> Callable[..., Any]:
+def _aio(fn: Callable[..., Any], plan: KeyedPlan) -> Callable[..., Any]:
     store = plan.store
 
     async def settle(run: KeyedRun, operation: Any) -> None:
@@ -268,7 +268,7 @@ def idempotent(
         if kind not in ("sync", "async"):
             raise TypeError(f"{owner}: only functions and coroutine functions can be decorated, got {fn!r}")
         name = labels.clean(f"{fn.__module__}.{getattr(fn, '__qualname__', type(fn).__qualname__)}")
-        plan = Plan(name, store, settings)
+        plan = KeyedPlan(name, store, settings)
         wrapper = (_aio if kind == "async" else _sync)(fn, plan)
         return functools.update_wrapper(wrapper, fn)  # type: ignore[return-value]
 

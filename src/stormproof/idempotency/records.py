@@ -1,4 +1,4 @@
-"""The rule: what becomes of a key's record. Pure: every operation is a function of the record and the time.
+"""The rules of a key's record. Pure: every operation is a function of the record and the time.
 
 A record is *running* (the key is held, under a lease) or *done* (with the answer to give again).
 An operation looks at the record that there is, or ``None``, and returns what the caller gets and
@@ -185,7 +185,7 @@ class Release:
 
 
 class Forget:
-    """Drop the key's record whatever it says: for operators who know what became of the work."""
+    """Drop the key's record in any state: for operators who know the outcome."""
 
     __slots__ = ("digest",)
 
@@ -201,5 +201,5 @@ if TYPE_CHECKING:
 
 
 def step(operation: Operation, record: Record | None, now: float) -> tuple[Any, Record | None]:
-    """Apply ``operation`` to what a store found; an expired record counts as none."""
+    """Apply ``operation`` to a store's ``record``; an expired one counts as none."""
     return operation.apply(None if record is None or record.expires <= now else record, now)

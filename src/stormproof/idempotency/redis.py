@@ -41,7 +41,7 @@ class RedisStore(Store):
         except Unreachable as error:
             raise StoreUnavailable(str(error)) from error.__cause__
         except Exception as error:
-            # The key is not what it should be, or the script failed: whether it ran is unknown.
+            # The key holds something else, or the script failed; it may have run.
             fault = store_fault(error_name(error))
             raise StoreUnavailable(
                 f"store {self.store.prefix!r} cannot answer for this key ({fault})"
@@ -59,7 +59,7 @@ class RedisStore(Store):
 
 
 def _arguments(operation: Operation) -> tuple[str | int | bytes, ...]:
-    """Operation, owner, lease, kept for, print, take over, has an answer, answer."""
+    """Return operation, owner, lease, ttl, fingerprint, take over, has an answer, answer."""
     if isinstance(operation, Begin):
         times = _micro(operation.lease_s), _micro(operation.ttl_s)
         return "begin", operation.owner, *times, operation.fingerprint, int(operation.take_over), 0, ""

@@ -1,4 +1,4 @@
-"""Use of a store in memory by client: one `Share` each, with the largest at hand."""
+"""Use of a store in memory by client: one `ClientShare` each, with the largest at hand."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Share:
-    """The keys of one client: those under way, and those that have ended, the oldest end first."""
+class ClientShare:
+    """The keys of one client: those in flight, and those that have ended, the oldest end first."""
 
-    __slots__ = ("answer_bytes", "answers", "ended", "under_way")
+    __slots__ = ("answer_bytes", "answers", "ended", "in_progress")
 
     def __init__(self) -> None:
-        self.under_way: dict[bytes, None] = {}
+        self.in_progress: dict[bytes, None] = {}
         self.ended: dict[bytes, None] = {}
         #: The keys whose answers are kept, oldest first, and the size of these.
         self.answers: dict[bytes, int] = {}
         self.answer_bytes = 0
 
     def __len__(self) -> int:
-        return len(self.under_way) + len(self.ended)
+        return len(self.in_progress) + len(self.ended)
 
 
 class Shares:
@@ -29,28 +29,28 @@ class Shares:
     __slots__ = ("_by_size", "_clients", "_largest")
 
     def __init__(self) -> None:
-        self._clients: dict[bytes, Share] = {}
+        self._clients: dict[bytes, ClientShare] = {}
         self._by_size: dict[int, dict[bytes, None]] = {}
         self._largest = 0
 
     def __len__(self) -> int:
         return len(self._clients)
 
-    def of(self, client: bytes) -> Share | None:
+    def of(self, client: bytes) -> ClientShare | None:
         return self._clients.get(client)
 
     def add(self, client: bytes, digest: bytes, ended: bool) -> None:
         share = self._clients.get(client)
         if share is None:
-            share = self._clients[client] = Share()
+            share = self._clients[client] = ClientShare()
         before = len(share)
-        (share.ended if ended else share.under_way)[digest] = None
+        (share.ended if ended else share.in_progress)[digest] = None
         self._move(client, before, len(share))
 
     def remove(self, client: bytes, digest: bytes) -> None:
         share = self._clients[client]
         before = len(share)
-        share.under_way.pop(digest, None)
+        share.in_progress.pop(digest, None)
         share.ended.pop(digest, None)
         self.drop_answer(client, digest)
         self._move(client, before, len(share))
@@ -66,7 +66,7 @@ class Shares:
         share = self._clients[client]
         share.answer_bytes -= share.answers.pop(digest, 0)
 
-    def largest(self) -> Iterator[tuple[bytes, Share]]:
+    def largest(self) -> Iterator[tuple[bytes, ClientShare]]:
         """Clients by the number of their keys, largest first."""
         for size in range(self._largest, 0, -1):
             for client in self._by_size.get(size, ()):

@@ -81,7 +81,7 @@ class SqliteStore(Store):
         self.durable = flag("SqliteStore", "durable", durable)
         self.clock = validate_clock("SqliteStore", clock)
         self._idle: list[sqlite3.Connection] = []
-        guard(self)
+        self._lock = guard(self)
 
     # Connections: each is one caller's at a time, and a few are kept for the next.
 
@@ -185,7 +185,7 @@ class SqliteStore(Store):
         return outcome
 
     def purge(self) -> int:
-        """Delete every expired record now: how many there were. New keys delete some in passing."""
+        """Delete every expired record now; return their number. New keys delete some, too."""
         now = _clock.wall() if self.clock is None else self.clock.now()
         try:
             with self._connection() as connection:

@@ -20,7 +20,7 @@ MAX_ANSWER = 1 << 20
 
 
 class Store:
-    """Keys and what became of them. Each method has an ``_async`` twin that does not block the loop.
+    """Keys and the outcomes of their calls. Each method has an ``_async`` twin that does not block the loop.
 
     A record is kept ``ttl`` seconds after its end (24 hours); an answer has at most ``max_answer``
     bytes. ``scope`` keeps the same key of different tenants or functions apart.
@@ -37,10 +37,10 @@ class Store:
         self.ttl = seconds(owner, "ttl", ttl, above=0)
         self.max_answer = count(owner, "max_answer", max_answer)
 
-    # What a backend implements.
+    # For backends to implement.
 
     def run(self, operation: Operation) -> Any:
-        """Apply ``operation``, atomically, and return what it came to."""
+        """Apply ``operation`` atomically and return its outcome."""
         raise NotImplementedError
 
     async def run_async(self, operation: Operation) -> Any:
@@ -48,7 +48,7 @@ class Store:
         return await in_thread(self.run, operation, undo=self._undo(operation))
 
     def close(self) -> None:
-        """Let go of what the store holds open. A store that is used again opens it again."""
+        """Close files and connections. A store that is used again opens them again."""
 
     def _undo(self, operation: Operation) -> Callable[[Claim], object] | None:
         """Return the operation that takes back a claim whose caller was cancelled before it knew."""
@@ -58,7 +58,7 @@ class Store:
 
         def give_back(claim: Claim) -> None:
             if claim.taken_over:
-                # What was unknown before is so again.
+                # The outcome was unknown before, and is unknown again.
                 self.run(Renew(begun.digest, begun.owner, 0.0, begun.ttl_s))
             elif claim.state == "new":
                 self.run(Release(begun.digest, begun.owner))
@@ -78,7 +78,7 @@ class Store:
         ttl: Seconds | None = None,
         take_over: bool = False,
     ) -> Claim:
-        """Claim ``key`` for ``owner`` for ``lease`` seconds; see `Claim` for what it can come to.
+        """Claim ``key`` for ``owner`` for ``lease`` seconds; see `Claim` for the possible outcomes.
 
         ``fingerprint`` names the payload ("" when there is none to compare). ``ttl=None`` is the store's.
         ``take_over`` runs a key again whose outcome is unknown.
@@ -135,7 +135,7 @@ class Store:
         return bool(await self.run_async(Release(self._digest(key, scope), self._owner(owner))))
 
     def forget(self, key: str, *, scope: str = "") -> bool:
-        """Drop the key whatever its state, to settle an unknown outcome by hand. False if there is none."""
+        """Drop the key in whatever state, to settle an unknown outcome by hand. False if it is not there."""
         return bool(self.run(Forget(self._digest(key, scope))))
 
     async def forget_async(self, key: str, *, scope: str = "") -> bool:

@@ -11,6 +11,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, as_completed
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from .._policy.checks import PolicyWarning
@@ -19,9 +20,9 @@ from .._version import __version__
 from .fingerprint import Unknowable, identity
 from .model.scenario import Scenario
 from .results.comparison import Comparison
-from .results.result_store import Kept, Row
+from .results.result_store import ResultStore, Row
 from .results.sweep_table import Sweep
-from .simulate import checked_policy, doubts, run_checked
+from .simulate import checked_policy, mismatches, run_checked
 
 if TYPE_CHECKING:
     import os
@@ -107,7 +108,7 @@ def compare(
     named = _policies("compare", policies)
     chosen = checked_seeds("compare", seeds)
     check_run("compare", scenario, engine)
-    _warn_of_doubts(named, scenario)
+    _warn_of_mismatches(named, scenario)
     jobs = [
         Job(name, policy, scenario, seed, engine, whole=seed == chosen[0])
         for name, policy in named.items()
@@ -140,7 +141,7 @@ def assert_survives(
     checked = checked_policy(policy)
     chosen = checked_seeds("assert_survives", seeds)
     check_run("assert_survives", scenario, engine)
-    _warn_of_doubts({"policy": checked}, scenario)
+    _warn_of_mismatches({"policy": checked}, scenario)
     jobs = [Job("policy", checked, scenario, seed, engine, whole=True) for seed in chosen]
     failed: list[tuple[int, str]] = []
     for seed, row in zip(chosen, run_all(jobs, None, None), strict=True):
@@ -202,7 +203,7 @@ def sweep(
             changed = policy if not options or policy is None else policy.with_(**options)
             places.append((point, name))
             jobs += [Job(name, changed, own, seed, engine) for seed in chosen]
-    _warn_of_doubts(named, scenario)
+    _warn_of_mismatches(named, scenario)
     rows = run_all(jobs, executor, save, progress)
     width = len(chosen)
     found = [
@@ -215,25 +216,25 @@ def run_all(
     jobs: list[Job], executor: Executor | None, save: Path | None, progress: bool = False
 ) -> list[Row]:
     """The rows of ``jobs``, in their order; what ``save`` already holds is not run again."""
-    kept = Kept(save)
+    store = ResultStore(save)
     made = Keys()
     keys = [made.of(place, job) for place, job in enumerate(jobs)]
     if save is not None:
         _warn_of_unknown(made.unknown)
     todo: dict[str, Job] = {}
     for key, job in zip(keys, jobs, strict=True):
-        missing = key not in kept.rows or (job.whole and kept.rows[key].get("run") is None)
+        missing = key not in store.rows or (job.whole and store.rows[key].get("run") is None)
         # A scenario that is calm anyway is its own calm leg: the run whose columns are wanted serves both.
         if (missing or key[0] == "?") and not (key in todo and todo[key].whole):
             todo[key] = job
     try:
-        with _Bar(len(todo), progress) as advance:
+        with _bar(len(todo), progress) as advance:
             for key, row in _results(todo, executor):
-                kept.put({"key": key, **row})
+                store.put({"key": key, **row})
                 advance()
     finally:
-        kept.close()
-    return [kept.rows[key] for key in keys]
+        store.close()
+    return [store.rows[key] for key in keys]
 
 
 def _results(jobs: dict[str, Job], executor: Executor | None) -> Iterator[tuple[str, Row]]:
@@ -260,27 +261,17 @@ def _results(jobs: dict[str, Job], executor: Executor | None) -> Iterator[tuple[
             future.cancel()
 
 
-class _Bar:
-    """A progress bar, or nothing."""
+@contextmanager
+def _bar(total: int, shown: bool) -> Iterator[Callable[[], object]]:
+    """Yield the function that advances a progress bar; without one, a function that does nothing."""
+    if not shown:
+        yield lambda: None
+        return
+    from rich.progress import Progress
 
-    def __init__(self, total: int, shown: bool) -> None:
-        self._total = total
-        self._bar: Any = None
-        if shown:
-            from rich.progress import Progress
-
-            self._bar = Progress()
-
-    def __enter__(self) -> Callable[[], None]:
-        if self._bar is None:
-            return lambda: None
-        bar = self._bar.__enter__()
-        task = bar.add_task("simulating", total=self._total)
-        return lambda: bar.advance(task)
-
-    def __exit__(self, *raised: object) -> None:
-        if self._bar is not None:
-            self._bar.__exit__(*raised)
+    with Progress() as bar:
+        task = bar.add_task("simulating", total=total)
+        yield lambda: bar.advance(task)
 
 
 def _policies(owner: str, policies: object) -> dict[str, Any]:
@@ -326,7 +317,7 @@ def _warn_of_unknown(unknown: dict[str, str]) -> None:
         )
 
 
-def _warn_of_doubts(policies: dict[str, Any], scenario: Scenario) -> None:
+def _warn_of_mismatches(policies: dict[str, Any], scenario: Scenario) -> None:
     for name, policy in policies.items():
-        for doubt in doubts(policy, scenario):
-            warnings.warn(f"{name}: {doubt}", PolicyWarning, stacklevel=3)
+        for mismatch in mismatches(policy, scenario):
+            warnings.warn(f"{name}: {mismatch}", PolicyWarning, stacklevel=3)

@@ -39,8 +39,11 @@ def _jitters(**options: object) -> dict[str, Policy | None]:
     }
 
 
-def config_reload() -> Story:
-    return Story(
+_ONCE_MORE: dict[str, Any] = {"on": ON, "attempts": 2, "backoff": Constant(0)}
+_PATIENT: dict[str, Any] = {"on": ON, "attempts": None, "within": 120.0, "budget": None}
+
+_STORIES = (
+    Story(
         "config-reload",
         "A 200 ms config reload under 1,000 callers",
         "500 calls per second meet a backend that answers 503 for 200 ms. Does a retry storm follow?",
@@ -60,11 +63,8 @@ def config_reload() -> Story:
             name="config-reload",
         ),
         _jitters(attempts=6),
-    )
-
-
-def herd() -> Story:
-    return Story(
+    ),
+    Story(
         "herd",
         "1,000 callers fail at one instant",
         "The same reload, but all 1,000 callers call within the same millisecond. What does jitter do?",
@@ -84,11 +84,8 @@ def herd() -> Story:
             name="herd",
         ),
         _jitters(attempts=6),
-    )
-
-
-def failover() -> Story:
-    return Story(
+    ),
+    Story(
         "failover",
         "100,000 clients and a 2 s failover",
         "Each client calls once a second; for two seconds the answer is 503. What does the recovering "
@@ -112,11 +109,8 @@ def failover() -> Story:
             "full jitter": retrying("full"),
             "full jitter and budget": retrying("full", Budget(ratio=0.1, burst=1)),
         },
-    )
-
-
-def video_players() -> Story:
-    return Story(
+    ),
+    Story(
         "video-players",
         "25 million video players after a 100 ms hiccup",
         "Every player asks for a segment every four seconds; for 100 ms the origin refuses.",
@@ -139,11 +133,8 @@ def video_players() -> Story:
             "once, jittered, one in 30 s": retrying(attempts=2, budget=RateBudget(rate=1 / 30, burst=1)),
         },
         engine="fast",
-    )
-
-
-def three_layers() -> Story:
-    return Story(
+    ),
+    Story(
         "three-layers",
         "The three-layer storm",
         "Clients call a gateway, which calls orders, which calls a database that is down; each layer tries "
@@ -164,12 +155,8 @@ def three_layers() -> Story:
             "marks are honoured": retrying(),
         },
         engine="exact",
-    )
-
-
-def metastable() -> Story:
-    on = {"on": ON, "attempts": 2, "backoff": Constant(0)}
-    return Story(
+    ),
+    Story(
         "metastable",
         "Metastable collapse",
         "280 calls per second on a backend for 300; it hangs for 10 s; attempts time out after 1 s and are "
@@ -188,16 +175,13 @@ def metastable() -> Story:
             name="metastable",
         ),
         {
-            "no budget": Policy(Retry(**on, budget=None)),  # type: ignore[arg-type]
-            "by time (RateBudget)": Policy(Retry(**on, budget=RateBudget())),  # type: ignore[arg-type]
-            "by call (WindowBudget)": Policy(Retry(**on, budget=WindowBudget())),  # type: ignore[arg-type]
-            "by success (Budget)": Policy(Retry(**on, budget=Budget())),  # type: ignore[arg-type]
+            "no budget": Policy(Retry(**_ONCE_MORE, budget=None)),
+            "a budget refilled by time": Policy(Retry(**_ONCE_MORE, budget=RateBudget())),
+            "a budget refilled by calls": Policy(Retry(**_ONCE_MORE, budget=WindowBudget())),
+            "a budget earned by success": Policy(Retry(**_ONCE_MORE, budget=Budget())),
         },
-    )
-
-
-def cold_cache() -> Story:
-    return Story(
+    ),
+    Story(
         "cold-cache",
         "A cold cache after a restart",
         "After a 5 s restart the caches are empty: requests cost four times as much until 3,000 have been "
@@ -218,11 +202,8 @@ def cold_cache() -> Story:
             "no budget": retrying(),
             "budget": retrying(budget=Budget(burst=1)),
         },
-    )
-
-
-def rolling_deploy() -> Story:
-    return Story(
+    ),
+    Story(
         "rolling-deploy",
         "A rolling deploy",
         "Ten instances restart one after the other, 3 s each; for half a second each, its share of the "
@@ -238,12 +219,8 @@ def rolling_deploy() -> Story:
             name="rolling-deploy",
         ),
         {"no retry": None, "default": Policy(Retry(on=ON))},
-    )
-
-
-def reconnects() -> Story:
-    patient = {"on": ON, "attempts": None, "within": 120.0, "budget": None}
-    return Story(
+    ),
+    Story(
         "reconnects",
         "Thundering reconnects",
         "20,000 connections are lost at one moment; the server takes 1,000 new ones a second, and a queue "
@@ -263,11 +240,17 @@ def reconnects() -> Story:
             name="reconnects",
         ),
         {
-            "every second": Policy(Retry(**patient, backoff=Constant(1))),  # type: ignore[arg-type]
-            "exponential, no jitter": Policy(Retry(**patient, backoff=Exponential(1, cap=30, jitter="none"))),  # type: ignore[arg-type]
-            "exponential, full jitter": Policy(Retry(**patient, backoff=Exponential(1, cap=30))),  # type: ignore[arg-type]
+            "every second": Policy(Retry(**_PATIENT, backoff=Constant(1))),
+            "exponential, no jitter": Policy(
+                Retry(**_PATIENT, backoff=Exponential(1, cap=30, jitter="none"))
+            ),
+            "exponential, full jitter": Policy(Retry(**_PATIENT, backoff=Exponential(1, cap=30))),
         },
-    )
+    ),
+)
+
+#: Every story by its name. (Contention is not about load over time: see `contention`.)
+scenarios: dict[str, Story] = {story.name: story for story in _STORIES}
 
 
 def contention(clients: int = 100, runs: int = 100, seed: int = 0) -> dict[str, Contention]:
@@ -280,19 +263,3 @@ def contention(clients: int = 100, runs: int = 100, seed: int = 0) -> dict[str, 
         "decorrelated": Decorrelated(0.005, cap=2.0, clip="sample"),
     }
     return {name: occ(backoff, clients, runs, seed) for name, backoff in kinds.items()}
-
-
-_STORIES = (
-    config_reload,
-    herd,
-    failover,
-    video_players,
-    three_layers,
-    metastable,
-    cold_cache,
-    rolling_deploy,
-    reconnects,
-)
-
-#: Every story by its name. (Contention is not about load over time: see `contention`.)
-scenarios: dict[str, Story] = {story.name: story for story in (make() for make in _STORIES)}

@@ -37,8 +37,6 @@ MOST_FAST_CALLS = 1_000_000_000
 class Progress:
     """Progress of a run: ``now`` of ``until`` seconds, and the columns so far."""
 
-    __slots__ = ("_scenario", "_state", "now", "until")
-
     def __init__(self, state: Raw | SoFar, scenario: Scenario) -> None:
         self.now = state.until
         self.until = scenario.duration
@@ -75,8 +73,8 @@ def simulate(
     choice("simulate", "engine", engine, ("auto", "exact", "fast"))
     if progress is not None and not callable(progress):
         raise TypeError(f"simulate: progress must be callable or None, got {progress!r}")
-    for doubt in doubts(policy, scenario):
-        warnings.warn(f"simulate: {doubt}", PolicyWarning, stacklevel=2)
+    for mismatch in mismatches(policy, scenario):
+        warnings.warn(f"simulate: {mismatch}", PolicyWarning, stacklevel=2)
     return run_checked(policy, scenario, seed, engine, progress, name)
 
 
@@ -89,7 +87,7 @@ def run_checked(
     name: str | None = None,
     calls: float | None = None,
 ) -> Result:
-    """`simulate` with everything checked and every doubt reported already.
+    """`simulate` with everything checked and every mismatch reported already.
 
     ``calls`` is about how many calls the whole experiment makes, by which "auto" chooses (None: this run's).
     """
@@ -195,7 +193,7 @@ def _not_fast(policy: Policy | None, scenario: Scenario, engine: str, calls: flo
     return found
 
 
-def doubts(policy: Policy | None, scenario: Scenario) -> list[str]:
+def mismatches(policy: Policy | None, scenario: Scenario) -> list[str]:
     """Return warnings for the user: policies that do not retry what fails in a simulation."""
     every = [("the policy", policy)]
     every += [(f"the policy of clients {other.name!r}", other.policy) for other in scenario.others]

@@ -9,6 +9,7 @@ imported or run.
 from __future__ import annotations
 
 import re
+import sys
 
 from .comments import Ignored
 from .findings import Finding, Place, lines_of
@@ -23,10 +24,15 @@ from .source import Module, worth_reading
 __all__ = ["RULES", "Finding", "Place", "Rule", "Settings", "SettingsError", "check"]
 
 
-#: Syntax of releases after 3.11, which an older interpreter cannot parse.
-_NEWER_PYTHON = re.compile(
-    r"^\s*(async )?(def|class) \w+\[|^\s*type \w+(\[.*\])? =|^\s*except [\w.]+, [\w., ]+:", re.MULTILINE
+#: Syntax of Python 2, and of releases after 3.11, which an older interpreter cannot parse.
+_OTHER_PYTHON = re.compile(
+    r"^\s*print [\"'\w]|^\s*exec \"|\bexcept [\w.]+, \w+:|^\s*raise [\w.]+(\(.*\))?, |, None, sys\.exc_info|"
+    r"\.async\b|^\s*(async )?(def|class) \w+\[|^\s*type \w+(\[.*\])? =|^\s*except [\w.]+, [\w., ]+:",
+    re.MULTILINE,
 )
+
+
+_TEST_FOLDERS = {"test", "tests", "testing"}
 
 
 def check(text: str, path: str, settings: Settings | None = None) -> list[Finding]:
@@ -62,11 +68,18 @@ def check(text: str, path: str, settings: Settings | None = None) -> list[Findin
     ]
 
 
+def _is_newer_f_string(error: Exception) -> bool:
+    """Return True for an f-string that Python 3.12 reads and the interpreter that runs lint does not."""
+    line = getattr(error, "text", None) or ""
+    return sys.version_info < (3, 12) and re.search(r"\bf[\"']", line) is not None
+
+
 def _waits_in_a_test(loop: Loop, path: str) -> bool:
     """Return True if ``loop`` retries, within bounds, what a test has started."""
     *folders, name = re.split(r"[\\/]", path)
     owner = "" if loop.function is None else loop.function.owner or ""
-    is_test = "tests" in folders or name == "conftest.py" or name.startswith("test_") or "Test" in owner
+    in_tests = not _TEST_FOLDERS.isdisjoint(folders)
+    is_test = in_tests or name == "conftest.py" or name.startswith("test_") or "Test" in owner
     return is_test and loop.bounded is True and (loop.by_hand or loop.waits == "fixed")
 
 
@@ -81,7 +94,7 @@ def _read(text: str, path: str, strict: bool) -> tuple[list[Loop], Module | None
         module = Module(text, strict=strict)
         return [loop for loop in module.loops if not _waits_in_a_test(loop, path)], module
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        if is_python and _NEWER_PYTHON.search(text):
+        if is_python and (_OTHER_PYTHON.search(text) or _is_newer_f_string(error)):
             return [], None
         message = getattr(error, "msg", None) or str(error) or type(error).__name__
         what = "Python" if is_python else "a policy file"

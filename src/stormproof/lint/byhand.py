@@ -14,10 +14,10 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from . import too_many
 from .findings import Place
 from .libraries import is_not_200, looks_at_status
-from .loops import AWAITS, EXPECTED, INTERRUPTS, NOT_THERE, Loop
-from .names import mentions_429
+from .loops import EXPECTED, INTERRUPTS, NOT_THERE, Loop, awaits_a_state
 from .sleeps import first_sleep, is_uncapped, kind_of_wait, odd_chance, sleep_between
 from .statements import (
     REPORTS,
@@ -32,6 +32,7 @@ from .statements import (
     name_of,
     stored_in,
     walk,
+    words_of,
 )
 
 if TYPE_CHECKING:
@@ -49,10 +50,18 @@ _CLOCKS = {
 #: Names of a time limit.
 _TIMED = re.compile(r"deadline|end_?time|time_?limit|until|time_?out|time_?left", re.IGNORECASE)
 _TIMED_OUT = re.compile(r"timed_?out|deadline|expired", re.IGNORECASE)
+_FIRST_ERROR = 400
+_RETRIES = re.compile(r"retr(y|ies)|attempt|back.?off", re.IGNORECASE)
 #: Statuses of what is not done yet: a loop that looks at one is a poll.
 _PENDING = {202, 204, 400, 403, 404, 409}
+#: Statuses of an error that another writer, or time, puts right.
+_STATES = {404, 409, 412, 423}
 #: Texts in a loop that waits for what its caller has started or deletes.
-_WAITING = re.compile(r"wait(ing|s)? (for|until|del)|not (yet )?(ready|available)|still ", re.IGNORECASE)
+_WAITING = re.compile(
+    r"\ba?wait(ing|s|ed)?\b[^;\n]{0,60}?\b(for|until|del)|(not|is) (yet |now )?(ready|available)|still |"
+    r"running yet|not yet |check(ing)? (connectivity|whether)|\b(poll|prob)(e|s|es|ing|ed)?\b",
+    re.IGNORECASE,
+)
 #: A shorter pause than this is a look again, not a wait for a recovery.
 _GLANCE_S = 0.1
 #: Failures without which a call at once is not a retry: parsing another input again is none.
@@ -73,15 +82,16 @@ def read(node: Rounds, names: Names, scope: ast.AST | None, text: str) -> Loop |
     if not _counts(node, names) or _is_single(node, names, scope):
         return None
     if attempt is None:
-        return _read_status_loop(node, names, scope)
+        return _read_status_loop(node, names, scope, text)
     if all(always_leaves(handler.body) for handler in attempt.handlers):
         return None
     sleep, in_handler = sleep_between(node, attempt, names)
     if sleep is None:
         return _read_sleepless(node, attempt, names)
-    if AWAITS.search(getattr(scope, "name", "")) or _says_it_waits(node):
+    if awaits_a_state(getattr(scope, "name", "")) or _says_it_waits(node, scope):
         return None
-    if any(name_of(call.func) == "wait" for call in calls_in(attempt.body)):
+    asked = {name_of(call.func) for call in calls_in(attempt.body)} - REPORTS
+    if "wait" in asked or asked == {"ping"} or _says_it_polls(node, sleep):
         return None
     if in_handler and _polls(node, attempt, names):
         return None
@@ -100,9 +110,11 @@ def read(node: Rounds, names: Names, scope: ast.AST | None, text: str) -> Loop |
         return None
     loop.odd_chance = odd_chance(sleep, names, scope)
     loop.uncapped = is_uncapped(node, sleep, names)
-    loop.blocking = isinstance(scope, ast.AsyncFunctionDef) and names.dotted(sleep.func) == "time.sleep"
-    if mentions_429(node) and not re.search(r"retry.?after", text, re.IGNORECASE):
-        loop.hints = "ignored"
+    awaited = any(isinstance(inner, ast.Await) and inner.value is sleep for inner in walk(node.body))
+    is_time_sleep = names.dotted(sleep.func) == "time.sleep" and not awaited
+    loop.blocking = isinstance(scope, ast.AsyncFunctionDef) and is_time_sleep
+    if loop.waits is not None:
+        loop.hints = too_many.in_loop(node, attempt, retried, text)
     loop.places = {"waits": Place.of(sleep), "blocking": Place.of(sleep)}
     broad = [h for h in attempt.handlers if h.type is None or "BaseException" in _caught(h, names)]
     if broad:
@@ -112,7 +124,9 @@ def read(node: Rounds, names: Names, scope: ast.AST | None, text: str) -> Loop |
 
 def _loop(node: Rounds, attempt: ast.Try, retried: tuple[str, ...]) -> Loop:
     loop = Loop("by hand", "loop", Place.of(node), by_hand=True)
-    loop.bounded = _bounded(node, attempt)
+    # A connection that is kept for ever, with a loop of its own, is made again for ever.
+    keeps = any(isinstance(inner, ast.While) for inner in walk(attempt.body))
+    loop.bounded = _bounded(node, attempt) or (None if keeps else False)
     loop.catches = retried
     loop.filtered = any(map(_asks_about_its_error, attempt.handlers))
     loop.body = attempt.body
@@ -155,12 +169,17 @@ def _only_reports(call: ast.Call) -> bool:
     return name in REPORTS or name[:1].isupper()
 
 
-def _read_status_loop(node: Rounds, names: Names, scope: ast.AST | None) -> Loop | None:
-    """``for ...: response = get(); if response.status_code == 200: return response; sleep(1)``."""
+def _read_status_loop(node: Rounds, names: Names, scope: ast.AST | None, text: str) -> Loop | None:
+    """``for ...: response = get(); if response.status_code == 200: return response; sleep(1)``.
+
+    One that sleeps before it asks polls, unless it looks at a bad status as well, or speaks of retries.
+    """
+    if awaits_a_state(getattr(scope, "name", "")) or _says_it_waits(node, scope):
+        return None
     sleep = first_sleep(node.body, names)
     answered = [s for s in flat(node.body) if isinstance(s, ast.If) and any(map(ends, s.body))]
-    # Where a bad status leaves the loop, it waits for the content of a good one.
-    stays = [s.test for s in answered if not always_leaves(s.orelse)]
+    # If a bad status leaves the loop, or a good one may stay, it waits for the content of a good one.
+    stays = [s.test for s in answered if always_leaves(s.body) and not always_leaves(s.orelse)]
     if sleep is None or not any(is_not_200(test, ast.Eq) for test in stays if isinstance(test, ast.Compare)):
         return None
     loop = Loop("by hand", "loop", Place.of(node), by_hand=True)
@@ -169,7 +188,10 @@ def _read_status_loop(node: Rounds, names: Names, scope: ast.AST | None) -> Loop
     loop.places = {"waits": Place.of(sleep)}
     compared = [n for n in walk(node.body) if isinstance(n, ast.Compare) and looks_at_status(n)]
     loop.any_status = len(compared) == 1
-    if any(isinstance(n, ast.Constant) and n.value in _PENDING for test in compared for n in ast.walk(test)):
+    statuses = {n.value for test in compared for n in ast.walk(test) if isinstance(n, ast.Constant)}
+    looks_at_errors = any(isinstance(status, int) and status >= _FIRST_ERROR for status in statuses)
+    sleeps_first = all(sleep.lineno < test.lineno for test in compared)
+    if statuses & _PENDING or (sleeps_first and not (looks_at_errors or _RETRIES.search(text))):
         return None
     loop.body = node.body
     return loop
@@ -188,6 +210,8 @@ def read_recursion(function: Function, names: Names) -> Loop | None:
             if sleep is None and not (
                 _same_arguments(function, again[0]) and all(map(_only_reports, others))
             ):
+                return None
+            if function.awaits_a_state:
                 return None
             loop = Loop("by hand", "recursion", Place.of(again[0]), by_hand=True)
             loop.bounded = any(isinstance(n, (ast.BinOp, ast.If)) for n in walk(handler.body))
@@ -279,22 +303,59 @@ def _leaves(node: Rounds, attempt: ast.Try, *, certainly: bool) -> bool:
 
 
 def _awaits_a_state(handler: ast.ExceptHandler) -> bool:
-    """Return True if ``handler`` goes on only for a text in its error that is not about the network."""
+    """Return True if ``handler`` goes on only for a text or a status that is not about the network."""
+    if _goes_on_for_a_state(handler):
+        return True
+    about = {handler.name}
+    for inner in (s for s in handler.body if isinstance(s, ast.Assign)):
+        if about & loaded_in([inner.value]):
+            about |= {name_of(target) for target in inner.targets}
     compared = [
         inner
         for inner in walk(handler.body)
         if isinstance(inner, ast.Compare)
         and isinstance(inner.ops[0], (ast.In, ast.Eq, ast.NotEq))
-        and handler.name in loaded_in([inner])
+        and about & loaded_in([inner])
     ]
+    asked = [c for c in calls_in(handler.body) if name_of(c.func) == "startswith" and about & loaded_in([c])]
     sides = [side for inner in compared for side in (inner.left, *inner.comparators)]
+    sides += [side for call in asked for side in call.args]
     texts = [side.value for side in sides if isinstance(side, ast.Constant) and isinstance(side.value, str)]
     return bool(texts) and not any(map(_TRANSIENT_TEXT.search, texts))
 
 
-def _says_it_waits(node: Rounds) -> bool:
-    """Return True if a text in the loop, such as a log line, says that it waits for something."""
+def _goes_on_for_a_state(handler: ast.ExceptHandler) -> bool:
+    """``if error.status != 412: raise``."""
+    choices = [n for n in walk(handler.body) if isinstance(n, ast.If) and always_leaves(n.body)]
+    tests = [n for choice in choices for n in ast.walk(choice.test) if isinstance(n, ast.Compare)]
+    spared = [
+        inner.value
+        for test in tests
+        if isinstance(test.ops[0], (ast.NotEq, ast.NotIn))
+        for inner in ast.walk(test)
+        if isinstance(inner, ast.Constant) and type(inner.value) is int
+    ]
+    return bool(spared) and set(spared) <= _STATES
+
+
+def _says_it_polls(node: Rounds, sleep: ast.Call) -> bool:
+    """Return True if the name of its limit or of its pause says that the loop polls."""
+    head: ast.expr = node.test if isinstance(node, ast.While) else node.iter
+    named = [name_of(inner) for part in (head, *sleep.args) for inner in ast.walk(part)]
+    return any(word.startswith("poll") for name in named for word in words_of(name))
+
+
+def _says_it_waits(node: Rounds, scope: ast.AST | None) -> bool:
+    """Return True if a text in the loop or the docstring of its function says that it waits for something."""
     texts = [n.value for n in walk(node.body) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    # The parts of a text around its placeholders belong together.
+    texts += [
+        " ".join(str(part.value) if isinstance(part, ast.Constant) else "%" for part in n.values)
+        for n in walk(node.body)
+        if isinstance(n, ast.JoinedStr)
+    ]
+    if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        texts.append(ast.get_docstring(scope) or "")
     return any(map(_WAITING.search, texts))
 
 

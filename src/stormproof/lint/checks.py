@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from .._primitives.durations import spell
 from .findings import Place
 from .libraries import GENERAL
-from .loops import EXPECTED
-from .names import mentions_429
-from .remote import words_of
-from .statements import calls_in
+from .loops import EXPECTED, UNAUTHORIZED
+from .sdks import sends
+from .statements import calls_in, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
     Found = Iterator[tuple[Place, str]]
 
-#: Client errors that may pass: SPEC of HTTP retries, and 409 on request.
-_MAY_PASS = {408, 409, 425, 429}
 _NOT_EXCEPTIONS = {
     "BaseException",
     "KeyboardInterrupt",
@@ -35,21 +32,6 @@ _NOT_EXCEPTIONS = {
     "concurrent.futures.CancelledError",
     "trio.Cancelled",
 }
-#: Raised for every status from 400 on by ``raise_for_status()``.
-_STATUS_ERRORS = {
-    "requests.HTTPError",
-    "requests.exceptions.HTTPError",
-    "httpx.HTTPStatusError",
-    "urllib.error.HTTPError",
-    "aiohttp.ClientResponseError",
-    "aiohttp.client_exceptions.ClientResponseError",
-    # These cover the above, and much that is worth retrying.
-    "Exception",
-    "requests.RequestException",
-    "requests.exceptions.RequestException",
-    "httpx.HTTPError",
-    "aiohttp.ClientError",
-}
 #: What a strategy raises instead of a call.
 _REFUSALS = {
     *(f"stormproof.{name}" for name in ("CircuitOpen", "BudgetExhausted", "DeadlineExceeded", "Cancelled")),
@@ -58,20 +40,12 @@ _REFUSALS = {
 }
 #: The server is well: its answer cannot be used, or another writer was faster.
 _HEALTHY = re.compile(
-    r"incomplete|pars[ei]|validation|decode|schema|empty|malformed|conflict|stale|deadlock|concurrent|integrity|duplicate",
+    r"incomplete|pars[ei]|validation|decode|schema|empty|malformed|conflict|stale|deadlock|concurrent|integrity|duplicate|programming",
     re.IGNORECASE,
 )
-#: The server asks for other credentials: a new token is what the next attempt needs, not a wait.
-_UNAUTHORIZED = re.compile(
-    r"unauthori[sz]ed|authori[sz]ation|authenticat|oauth|login|token|credentials", re.IGNORECASE
-)
-#: The server has not carried out the request: a 425, a 429, or no connection at all.
-_NOT_SERVED = re.compile(r"RateLimit|TooManyRequests|TooEarly|ConnectionRefused|Connect(Error|Timeout)$")
-#: Words for a request that must not be carried out twice.
-_WRITES = re.compile(
-    r"create|pay|payments?|charges?|orders?|send|submit|insert|add|register|publish|write|transfers?|book|buy|"
-    r"purchase|invite|notify|notifications?|messages?|emails?|trigger|launch|deploy|users?|invoices?|comments?|"
-    r"events?|update"
+#: Names of conditions that wait for a state.
+_UNFINISHED = re.compile(
+    r"not_?(finished|ready|found|done|complete|available)|pending|in_?progress|running", re.IGNORECASE
 )
 #: So many attempts of one call are no longer a way to ride out a failure.
 _MANY = 20
@@ -81,7 +55,6 @@ _FEW = 8
 _SYSTEM_ERRORS = ("requests.", "socket.", "ssl.", "urllib.error.")
 #: Errors that others of the same library derive from.
 _BASES = {"RequestException", "HTTPError", "ClientError", "TransportError", "APIError", "RpcError", "Error"}
-_CLIENTS = re.compile(r"(?:^|[._])(?:client|session|http|requests|httpx)$", re.IGNORECASE)
 
 
 def no_jitter(loop: Loop, module: Module | None) -> Found:
@@ -91,8 +64,11 @@ def no_jitter(loop: Loop, module: Module | None) -> Found:
 
 def _is_healthy(loop: Loop) -> bool:
     """Return True if the server has answered each failure that is retried, and has not to recover."""
-    return bool(loop.catches) and all(
-        name in EXPECTED or _HEALTHY.search(name) or _UNAUTHORIZED.search(name) for name in loop.catches or ()
+    if not loop.catches:
+        meanings = (_HEALTHY, UNAUTHORIZED, _UNFINISHED)
+        return any(meaning.search(name) for name in loop.condition for meaning in meanings)
+    return all(
+        name in EXPECTED or _HEALTHY.search(name) or UNAUTHORIZED.search(name) for name in loop.catches
     )
 
 
@@ -109,8 +85,9 @@ def no_wait(loop: Loop, module: Module | None) -> Found:
 
 def unbounded(loop: Loop, module: Module | None) -> Found:
     # A watch of something that runs for hours asks for a new token as often as it must.
-    renews = bool(loop.catches) and all(map(_UNAUTHORIZED.search, loop.catches or ()))
-    if loop.bounded is False and not loop.by_hand and not renews:
+    renews = bool(loop.catches) and all(map(UNAUTHORIZED.search, loop.catches or ()))
+    certain = loop.remote or (module is not None and module.strict)
+    if loop.bounded is False and certain and not (loop.by_hand or loop.is_a_poll or renews):
         yield loop.at("bounded"), f"{loop.label} has no limit of attempts or time"
 
 
@@ -131,63 +108,6 @@ def times(loop: Loop, module: Module | None) -> Found:
         )
 
 
-def client_errors(loop: Loop, module: Module | None) -> Found:
-    wrong = [str(s) for s in loop.statuses or () if 400 <= s < 500 and s not in _MAY_PASS]
-    if wrong:
-        shown = ", ".join(wrong[:5]) + (", ..." if len(wrong) > 5 else "")
-        yield loop.at("statuses"), f"{loop.label} retries {shown}: the same request gets the same answer"
-    if loop.any_status:
-        about = "the loop" if loop.by_hand else loop.label
-        yield loop.place, f"{about} retries every status but 200: a 404 or 401 stays what it is"
-    caught = set(loop.catches or ())
-    if loop.filtered or module is None or loop.function is None:
-        return
-    if loop.everything:
-        caught.add("Exception")
-    if caught & _STATUS_ERRORS and _raises_for_status(loop.function):
-        name = min(caught & _STATUS_ERRORS)
-        yield loop.at("catches"), f"{name} after raise_for_status() retries every 4xx, 404 included"
-
-
-def _raises_for_status(function: Function) -> bool:
-    """Return True if every bad status is raised: not where the code looks at the status itself."""
-    looked_at = any(
-        isinstance(inner, ast.Attribute) and inner.attr in ("status_code", "status", "ok", "is_server_error")
-        for inner in ast.walk(function.node)
-    )
-    return not looked_at and any(
-        isinstance(c.func, ast.Attribute) and c.func.attr == "raise_for_status" for c in function.calls
-    )
-
-
-def unsafe_method(loop: Loop, module: Module | None) -> Found:
-    unsafe = [m for m in loop.methods or () if m in ("POST", "PATCH", "*")]
-    maker = "" if loop.maker is None else f"{loop.maker.owner} {loop.maker.name}"
-    # A second token does no harm.
-    if unsafe and not _UNAUTHORIZED.search(maker):
-        what = "every method, POST included," if "*" in unsafe else " and ".join(unsafe)
-        yield loop.at("methods"), f"{loop.label} retries {what} without an idempotency key"
-    if module is None or loop.function is None or loop.library == "policy file":
-        return
-    if loop.catches and all(_UNAUTHORIZED.search(n) or _NOT_SERVED.search(n) for n in loop.catches):
-        return
-    if "idempoten" in module.segment(loop.function.node).lower() or (loop.by_hand and not loop.catches):
-        return
-    for call in calls_in(loop.body) if loop.by_hand else loop.function.calls:
-        if isinstance(call.func, ast.Attribute) and call.func.attr in ("post", "patch"):
-            target = module.names.dotted(call.func.value)
-            if target is not None and _CLIENTS.search(target) and _writes(call, loop.function):
-                method = call.func.attr.upper()
-                yield Place.of(call), f"{method} is retried without an idempotency key: it may happen twice"
-
-
-def _writes(call: ast.Call, function: Function) -> bool:
-    """Return True if a name or an address says that ``call`` changes something: many a POST is a query."""
-    texts = [inner.value for inner in ast.walk(call) if isinstance(inner, ast.Constant)]
-    words = words_of(function.name) + [w for text in texts if isinstance(text, str) for w in words_of(text)]
-    return any(map(_WRITES.fullmatch, words))
-
-
 def nested(loop: Loop, module: Module | None) -> Found:
     if module is None or loop.function is None:
         return
@@ -197,24 +117,31 @@ def nested(loop: Loop, module: Module | None) -> Found:
     others = [each for each in own[1:] if _share(loop, each, module)]
     if not loop.by_hand and others and own[0] is loop and not all(_is_ours(each) for each in own):
         yield loop.place, f"{function.name}() is retried by {len(own)} decorators, which multiply"
-    for call in calls_in(loop.body) if loop.by_hand else function.calls:
+    body = loop.body if loop.by_hand else function.node.body
+    handled = [inner for node in walk(body) if isinstance(node, ast.Try) for inner in node.body]
+    unsure = {id(call) for call in calls_in(handled)} if not module.strict else set()
+    for call in calls_in(body):
         inner = _called(call, function, module)
         if inner is None or inner is function:
             inner = None
         for layer in layers.get(id(inner), []) if inner is not None else []:
-            if inner is not None and not (_is_ours(loop) and _is_ours(layer)) and _share(loop, layer, module):
+            if inner is None or id(call) in unsure or (_is_ours(loop) and _is_ours(layer)):
+                continue
+            if _share(loop, layer, module):
                 inside = "a retry loop" if loop.by_hand else loop.label
                 yield (
                     Place.of(call),
                     f"{inner.name}() retries already ({layer.label}): inside {inside} the attempts multiply",
                 )
         name = module.names.dotted(call.func) or ""
-        client = next((known for known in module.clients if name.startswith(known + ".")), None)
-        if client is not None and not (loop.by_hand and loop.filtered) and _retries_clients(loop, module):
-            default = module.clients[client]
+        client = module.client_of(name, function)
+        if client is None or not sends(name.removeprefix(client[0] + ".")):
+            continue
+        certain = module.strict or (loop.remote and id(call) not in unsure)
+        if certain and not (loop.by_hand and loop.filtered) and _retries_clients(loop, module):
             yield (
                 Place.of(call),
-                f"the client {client!r} retries by itself ({default}, by default): attempts multiply",
+                f"the client {client[0]!r} retries by itself ({client[1]}, by default): attempts multiply",
             )
 
 
@@ -230,11 +157,15 @@ def _retries_all(loop: Loop) -> bool:
 def _retries_clients(loop: Loop, module: Module) -> bool:
     """Return True if ``loop`` retries errors of a library or a system: those of its module may be others."""
     foreign = {name for name in loop.catches or () if "." in name or hasattr(builtins, name)}
+    if loop.catches == () or _is_healthy(loop):
+        return False
     return module.strict or not loop.catches or bool(foreign - EXPECTED)
 
 
 def _share(outer: Loop, inner: Loop, module: Module) -> bool:
-    """Return True if ``outer`` may retry a failure that ``inner`` has given up on."""
+    """Return True if ``outer`` may retry a failure of a server that ``inner`` has given up on."""
+    if not module.strict and (_is_healthy(outer) or not inner.remote):
+        return False
     if inner.raises is not None:
         wide = {"Exception", "BaseException", *inner.raises}
         return bool(outer.everything) or not wide.isdisjoint(outer.catches or ())
@@ -266,7 +197,7 @@ def _layers(module: Module) -> dict[int, list[Loop]]:
     """The decorating retries of each function, by its identity."""
     layers: dict[int, list[Loop]] = {}
     for loop in module.loops:
-        if loop.function is not None and not loop.by_hand and not loop.function.is_generator:
+        if loop.function is not None and not loop.by_hand:
             layers.setdefault(id(loop.function), []).append(loop)
     return layers
 
@@ -324,22 +255,9 @@ def cancellation(loop: Loop, module: Module | None) -> Found:
 def hints(loop: Loop, module: Module | None) -> Found:
     if loop.hints == "shortened":
         yield loop.at("hints"), f"{loop.label} draws a shorter wait than the server's Retry-After asks for"
-    elif loop.hints is None and _ignores_hints(loop, module):
-        yield loop.place, f"{loop.label} retries 429 without regard to the server's Retry-After"
-    elif loop.hints == "ignored":
-        about = "429 is retried" if loop.by_hand else f"{loop.label} retries"
+    elif loop.hints == "ignored" or (loop.hints == "unread" and module is not None and module.strict):
+        about = f"{loop.label} retries" if loop.library not in ("by hand", *GENERAL) else "429 is retried"
         yield loop.at("hints"), f"{about} without regard to the server's Retry-After"
-
-
-def _ignores_hints(loop: Loop, module: Module | None) -> bool:
-    """Return True if a function that a library retries looks at 429 and never at ``Retry-After``."""
-    if module is None or loop.function is None or loop.by_hand or loop.library not in GENERAL:
-        return False
-    if loop.waits is None:
-        return False
-    text = module.segment(loop.function.node)
-    hinted = re.search(r"retry.?after|wait_hinted|wait_exception|runtime", text, re.IGNORECASE)
-    return mentions_429(loop.function.node) and hinted is None
 
 
 def many_attempts(loop: Loop, module: Module | None) -> Found:

@@ -28,7 +28,7 @@ def _client(use: Use, label: str, library: str, statuses: str, methods: str) -> 
     if isinstance(listed, tuple):
         loop.statuses = tuple(status for status in listed if type(status) is int)
     loop.methods = _methods(use.value(methods, UNKNOWN))
-    if use.value("respect_retry_after_header", True) is False:
+    if loop.statuses and use.value("respect_retry_after_header", True) is False:
         loop.hints = "ignored"
     return loop
 
@@ -54,8 +54,8 @@ def urllib3(use: Use, label: str) -> Loop | None:
     if factor is not UNKNOWN and jitter is not UNKNOWN:
         if factor:
             loop.waits = "jittered" if jitter else "fixed"
-        elif loop.statuses:
-            # A refused connection may be tried again at once; a server that answers 503 may not.
+        elif loop.statuses and (set(loop.statuses) != {429} or loop.hints == "ignored"):
+            # A refused connection may be tried again at once; a 429 comes with its wait; a 503 has neither.
             loop.waits = "none"
     _point(use, loop, "waits", "backoff_factor")
     return loop

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import checks
+from . import checks, http_checks
 from .rule import Rule
 
 FAILURE_RULES: tuple[Rule, ...] = (
@@ -23,7 +23,7 @@ from urllib3.util.retry import Retry
 
 retries = Retry(total=3, backoff_factor=0.5, backoff_jitter=0.5, status_forcelist=[429, 503])
 """,
-        checks.client_errors,
+        http_checks.client_errors,
     ),
     Rule(
         "SP006",
@@ -49,7 +49,7 @@ def pay(order, key):
     headers = {"Idempotency-Key": key}
     return requests.post("https://example.com/payments", json=order, headers=headers, timeout=5)
 """,
-        checks.unsafe_method,
+        http_checks.unsafe_method,
     ),
     Rule(
         "SP010",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from .findings import Place
 from .loops import INTERRUPTS, NOT_THERE, Loop
 from .names import UNKNOWN, Use
+from .statements import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -16,6 +18,11 @@ if TYPE_CHECKING:
 
 _TENACITY_JITTER = {"wait_random", "wait_random_exponential", "wait_full_jitter", "wait_exponential_jitter"}
 _TENACITY_FIXED = {"wait_fixed", "wait_exponential", "wait_incrementing"}
+#: A dotted name of an exception: what ``self.ignored`` or a parameter holds is unknown.
+_IS_A_CLASS = re.compile(r"(?!self\.|cls\.)(.*\.)?_?[A-Z]\w*$|socket\.(timeout|error)$")
+#: Number of attempts at even intervals from which a loop is a poll.
+_MANY_LOOKS = 20
+_BACKOFF_SCHEDULES = {"backoff.expo", "backoff.fibo", "backoff.constant"}
 #: They only put others together.
 _TENACITY_GLUE = {"wait_chain", "wait_combine"}
 
@@ -49,6 +56,9 @@ def tenacity(use: Use, label: str) -> Loop | None:
     wait, stop, retry = use.arg("wait"), use.arg("stop"), use.arg("retry")
     if stop is not None and _tenacity_once(use, stop):
         return None
+    if retry is not None and use.names.dotted(retry) == "tenacity.retry_never":
+        # Only the function itself asks for another attempt, by raising TryAgain.
+        return None
     loop = _loop(use, label, "tenacity", waits=wait, bounded=stop, catches=retry)
     if not use.open:
         loop.bounded = False if stop is None else _tenacity_stop(use, stop)
@@ -56,18 +66,34 @@ def tenacity(use: Use, label: str) -> Loop | None:
         loop.everything = retry is None
     loop.attempts = None if stop is None else _tenacity_attempts(use, stop)
     loop.uncapped = wait is not None and _tenacity_uncapped(use, wait)
+    # Many looks at even intervals wait for something to start or to end.
+    loop.polls = (loop.attempts or 0) >= _MANY_LOOKS and _is_even(use, wait)
     if retry is not None:
+        loop.condition = names_in(use.names.follow(retry))
         loop.catches, loop.filtered = _tenacity_catches(use, retry)
         loop.any_status = any(_refuses_all_but_200(node) for _, node in _calls(use, retry, "tenacity"))
         if loop.catches == ():
             # It polls: every attempt is expected to be repeated.
             loop.attempts = None
-            loop.polls = not looks_at_status(retry)
+            loop.polls = loop.polls or not looks_at_status(retry)
         elif loop.catches:
-            loop.polls = all(map(NOT_THERE.fullmatch, loop.catches))
+            loop.polls = loop.polls or all(map(NOT_THERE.fullmatch, loop.catches))
     if use.value("reraise", False) is False:
         loop.raises = ("tenacity.RetryError",)
     return loop
+
+
+def _is_even(use: Use, wait: ast.expr | None) -> bool:
+    """Return True if ``wait`` is a ``wait_fixed`` of a second or more."""
+    found = [] if wait is None else list(_calls(use, wait, "tenacity"))
+    given = [Use(use.names, node).value("wait", 0, 0) for name, node in found if name == "wait_fixed"]
+    return len(found) == 1 and all(isinstance(s, (int, float)) and s >= 1 for s in given) and bool(given)
+
+
+def names_in(node: ast.AST | None) -> tuple[str, ...]:
+    """Return every identifier in ``node``."""
+    found = [] if node is None else [name_of(inner) for inner in ast.walk(node)]
+    return tuple(name for name in found if name)
 
 
 def _tenacity_attempts(use: Use, stop: ast.expr) -> int | None:
@@ -144,7 +170,7 @@ def _tenacity_catches(use: Use, retry: ast.expr) -> tuple[tuple[str, ...] | None
         inner = Use(use.names, node)
         if name in ("retry_if_not_exception_type", "retry_unless_exception_type"):
             spared = use.names.exceptions(inner.arg("exception_types", 0))
-            if spared is None:
+            if spared is None or not all(map(_IS_A_CLASS.match, spared)):
                 return None, True
             # tenacity asks about every BaseException; what is not spared is tried again.
             ends = any(name.rpartition(".")[2] in INTERRUPTS for name in spared)
@@ -173,8 +199,9 @@ def backoff(use: Use, label: str) -> Loop:
         # on_predicate polls; a poll may well have no end.
         loop.bounded = False if tries is None and limit is None else None if use.open else True
         loop.catches = use.names.exceptions(use.arg("exception", 1))
-        loop.everything = loop.catches == ("Exception",)
-        loop.filtered = "giveup" in use.keywords
+        # Options from another file may hold a ``giveup``.
+        loop.filtered = use.open or "giveup" in use.keywords
+        loop.everything = loop.catches == ("Exception",) and not loop.filtered
         loop.attempts = tries if isinstance(tries, int) and limit is None else None
     maker = use.arg("wait_gen", 0)
     schedule = use.names.dotted(maker)
@@ -184,9 +211,10 @@ def backoff(use: Use, label: str) -> Loop:
     jitter = use.value("jitter", "full")
     if schedule == "backoff.constant" and use.value("interval", 1) == 0:
         # A handler may wait in its place.
-        loop.waits = None if "on_backoff" in use.keywords else "none"
+        loop.waits = None if {"on_backoff", "giveup"} & set(use.keywords) else "none"
     elif jitter is None:
-        loop.waits = "fixed"
+        # A schedule of the program's own may be random, or what a server asks for.
+        loop.waits = "fixed" if schedule in _BACKOFF_SCHEDULES else None
     elif jitter == "full":
         loop.waits = "jittered"
     if schedule == "backoff.runtime" and (
@@ -266,6 +294,7 @@ def retrying(use: Use, label: str) -> Loop:
     loop.polls = given & {"retry_on_exception", "retry_on_result"} == {"retry_on_result"}
     loop.filtered = not loop.everything
     loop.catches = predicate_types(use, use.arg("retry_on_exception"))
+    loop.condition = names_in(use.arg("retry_on_exception"))
     return loop
 
 
@@ -285,6 +314,8 @@ def celery(use: Use, label: str) -> Loop | None:
 
 #: Libraries that retry any function, on this machine or elsewhere.
 GENERAL = {"tenacity", "backoff", "stamina", "retry", "retrying"}
+#: Those that see no failure of a generator: a call of one runs nothing yet.
+BLIND_TO_GENERATORS = GENERAL - {"stamina"}
 
 READERS: dict[str, Reader] = {
     "celery.shared_task": celery,

@@ -11,15 +11,19 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from .statements import walk, words_of
+
 if TYPE_CHECKING:
     from .findings import Place
 
 #: Failures of what has yet to appear or to change: a retry of these alone is a poll.
 NOT_THERE = re.compile(
-    r".*(NotFound|NotReady|DoesNotExist|NoSuch\w+|Waiter\w*|\w*Conflict\w*|BadRequest\w*|\w*Initializ\w*|\w*Undeliverable|Want(Read|Write)\w*)"
+    r".*(NotFound|NotReady|DoesNotExist|NoSuch\w+|Waiter\w*|\w*Conflict\w*|BadRequest\w*|\w*Initializ\w*|"
+    r"\w*Undeliverable|Want(Read|Write)\w*|Pending\w*|InProgress\w*|NotFinished\w*|NotCompleted?\w*|NotDone\w*|"
+    r"StillRunning\w*|(Still)?Waiting\w*|NotEmpty\w*)"
 )
 #: Names of functions that wait for what their caller has started or deletes: each for its own, not a crowd.
-AWAITS = re.compile(
+_AWAITS = re.compile(
     r"(^|_)(wait|poll|until|await|ready|delete|remove|clean|cleanup|destroy|terminate|verify|exists|check|"
     r"ping|health|alive)(_|$)"
 )
@@ -30,8 +34,18 @@ EXPECTED = {
     *("KeyError", "IndexError", "LookupError", "AttributeError", "ImportError", "ValueError", "TypeError"),
     *("json.JSONDecodeError", "json.decoder.JSONDecodeError", "pydantic.ValidationError"),
 }
+#: The server asks for other credentials: a new token is what the next attempt needs, not a wait.
+UNAUTHORIZED = re.compile(
+    r"401|unauthori[sz]ed|authori[sz]ation|authenticat|oauth|login|token|credentials|(?<![a-z])auth(?![a-z])",
+    re.IGNORECASE,
+)
 #: A retry that lets one of these pass can be ended from outside.
 INTERRUPTS = {"BaseException", "KeyboardInterrupt", "CancelledError", "Cancelled"}
+
+
+def awaits_a_state(function: str) -> bool:
+    """Return True if the name of a function says that it waits for what its caller has started or deletes."""
+    return _AWAITS.search("_".join(words_of(function))) is not None
 
 
 @dataclass(slots=True)
@@ -49,14 +63,22 @@ class Function:
         return not self.calls
 
     @property
+    def is_unwritten(self) -> bool:
+        """Return True if it does nothing but say that it is not implemented."""
+        last = self.node.body[-1]
+        error = last.exc if isinstance(last, ast.Raise) else None
+        named = error.func if isinstance(error, ast.Call) else error
+        return isinstance(named, ast.Name) and named.id == "NotImplementedError"
+
+    @property
     def is_generator(self) -> bool:
         """Return True if a call of it runs nothing yet, so that a decorator sees no failure."""
-        return any(isinstance(inner, (ast.Yield, ast.YieldFrom)) for inner in ast.walk(self.node))
+        return any(isinstance(inner, (ast.Yield, ast.YieldFrom)) for inner in walk(self.node.body))
 
     @property
     def awaits_a_state(self) -> bool:
         """Return True if its name says that it waits for what its caller has started or deletes."""
-        return AWAITS.search(self.name) is not None
+        return awaits_a_state(self.name)
 
     @property
     def is_async(self) -> bool:
@@ -68,14 +90,15 @@ class Loop:
     """Facts about one retry.
 
     ``waits`` is "none" (at once), "fixed" (the same for all callers) or "jittered"; ``catches`` holds
-    the names of the exceptions it retries, ``raises`` those it ends in if they are others; ``polls`` that
-    it waits for a result and no failure; ``everything`` that it retries every `Exception`, bugs
-    included; ``methods`` the HTTP methods it retries ("*": all); ``hints`` is "ignored" or
-    "shortened" (a server's Retry-After); ``budget`` "none", "tight" or "loose"; ``doubts`` what is odd
-    about the order of its policy. ``attempts`` is the number of attempts, first one included; ``uncapped``
-    that its waits grow without a maximum; ``odd_chance`` names a source of jitter that is not made for it;
-    ``any_status`` that it retries every status but 200; ``per_call`` that it is made anew in each call of a
-    function; ``remote`` that its calls leave the machine, as far as its file shows (see `remote`).
+    the names of the exceptions it retries, ``condition`` the names in the condition of a library's retry,
+    ``raises`` those it ends in if they are others; ``polls`` that it waits for a result and no failure;
+    ``everything`` that it retries every `Exception`, bugs included; ``methods`` the HTTP methods it retries
+    ("*": all); ``hints`` is "ignored", "unread" (a 429 that may be retried) or "shortened" (a server's
+    Retry-After); ``budget`` "none", "tight" or "loose"; ``doubts`` what is odd about the order of its policy.
+    ``attempts`` is the number of attempts, first one included; ``uncapped`` that its waits grow without a
+    maximum; ``odd_chance`` names a source of jitter that is not made for it; ``any_status`` that it retries
+    every status but 200; ``per_call`` that it is made anew in each call of a function; ``remote`` that its
+    calls leave the machine, as far as its file shows (see `remote`).
     ``places`` points at the part of the source that says so, by field;
     without one ``place`` is meant.
     """
@@ -86,6 +109,7 @@ class Loop:
     bounded: bool | None = None
     waits: str | None = None
     catches: tuple[str, ...] | None = None
+    condition: tuple[str, ...] = ()
     raises: tuple[str, ...] | None = None
     polls: bool = False
     everything: bool | None = None

@@ -36,11 +36,6 @@ STARS = {
 _DROP_INS = "stormproof.compat."
 
 
-def mentions_429(node: ast.AST) -> bool:
-    """Return True if the code of ``node`` holds the status 429; comments and docstrings do not count."""
-    return any(isinstance(inner, ast.Constant) and inner.value in (429, "429") for inner in ast.walk(node))
-
-
 class Names:
     """The imports and module-level constants of one module."""
 

@@ -4,11 +4,14 @@ A crowd of callers can only meet at something that they share, so a retry of a f
 process needs neither jitter nor a budget. A call counts as remote if one of these is seen:
 
 - it is made through a library for networks, or through an object which such a library made or which is
-  annotated with one of its classes;
+  annotated with one of its classes, unless the library is for sessions on single machines (SSH, sockets);
 - it is a method of HTTP on a client or a session, and is given an address;
 - the error that is retried belongs to such a library, or is a `ConnectionError`;
 - a function of the same file that it calls shows one of the above;
-- it calls a name that the file does not define: an example in a text, not a program.
+- it calls a name that the file does not define, in a short file: an example in a text, not a program.
+
+Nothing is evidence whose failures the retry cannot see (`handled`), and nothing in a function that asks its
+user or starts a process of its own, which is then the server.
 
 In the strict tier a guess is enough:
 
@@ -28,10 +31,11 @@ import sys
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from .statements import REPORTS, calls_in, name_of, targets
+from .handled import Retried, handled_calls
+from .statements import REPORTS, calls_in, name_of, targets, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from .loops import Function
     from .names import Names
@@ -39,9 +43,8 @@ if TYPE_CHECKING:
 #: Packages that talk to other machines, by the beginning of their dotted names.
 _NETWORK_LIBRARIES = (
     "requests httpx aiohttp urllib.request urllib.error urllib2 urllib3 http.client httplib httplib2 "
-    "treq pycurl smtplib imaplib poplib ftplib telnetlib nntplib xmlrpc jsonrpclib websocket websockets "
-    "socketio socket.create_connection socket.getaddrinfo socket.gethostbyname socket.gaierror "
-    "asyncio.open_connection paramiko asyncssh fabric netmiko ncclient pysnmp ldap ldap3 dns suds zeep "
+    "treq pycurl smtplib imaplib poplib ftplib nntplib xmlrpc jsonrpclib websocket websockets "
+    "socketio ldap ldap3 dns suds zeep "
     "grpc thrift boto boto3 botocore aioboto3 aiobotocore s3fs gcsfs google.cloud google.api_core "
     "google.auth google.genai google.generativeai googleapiclient gspread azure msal msrest oss2 "
     "qcloud_cos openai anthropic cohere groq mistralai litellm together replicate ollama ibm_watsonx_ai "
@@ -59,8 +62,20 @@ _NETWORK_LIBRARIES = (
     "simplejsonrpc sentry_sdk posthog wandb mlflow.tracking comet_ml "
     "scrapy mechanize httpx_retries aiohttp_retry "
 ).split()
-_NETWORKS = re.compile(rf"(?:{'|'.join(map(re.escape, _NETWORK_LIBRARIES))})(?:\.|$)")
-_STDLIB_NETWORKS = {name.partition(".")[0] for name in _NETWORK_LIBRARIES} | {
+#: Packages for a session on one machine: no crowd shares it, and most often it has just been started.
+_SESSION_LIBRARIES = (
+    "socket.create_connection socket.getaddrinfo socket.gethostbyname socket.gaierror "
+    "asyncio.open_connection telnetlib paramiko asyncssh fabric netmiko ncclient scrapli pysnmp"
+).split()
+
+
+def _any_of(libraries: Iterable[str]) -> re.Pattern[str]:
+    return re.compile(rf"(?:{'|'.join(map(re.escape, libraries))})(?:\.|$)")
+
+
+_SHARED_NETWORKS = _any_of(_NETWORK_LIBRARIES)
+_NETWORKS = _any_of((*_NETWORK_LIBRARIES, *_SESSION_LIBRARIES))
+_STDLIB_NETWORKS = {name.partition(".")[0] for name in (*_NETWORK_LIBRARIES, *_SESSION_LIBRARIES)} | {
     "socketserver",
     "ssl",
     "asyncio",
@@ -82,6 +97,8 @@ _SAYS_REMOTE = re.compile(
 _SAYS_LOCAL = re.compile(
     r"browser|cdp|playwright|kernel|jupyter|subprocess|process|lock|device|docker|containers?|sandbox|adb|serial|mount|disk"
 )
+#: Names of functions that read from memory.
+_FROM_MEMORY = re.compile(r"(from|in)_(the_)?cache")
 #: Parts of the names of arguments that say network.
 _ADDRESS = re.compile(r"https?|urls?|endpoints?|hostname")
 #: Parts of the names of errors that say network.
@@ -90,10 +107,17 @@ _ERROR_SAYS_REMOTE = re.compile(
     r"unavailable|throttl\w*|ratelimit\w*|limit|overloaded?|server|service|client|response|websocket|"
     r"disconnected|disconnect|rest"
 )
-_WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+\d*|[A-Z]+\d*")
 #: A server that was started on this very machine.
-_OWN_MACHINE = re.compile(r"\blocalhost\b|127\.0\.0\.1|^\[?::1\]?|unix:|\.sock\b", re.IGNORECASE)
-_BUILTINS = frozenset({*dir(builtins), "__file__", "__class__"})
+_OWN_MACHINE = re.compile(
+    r"\blocalhost\b|127\.0\.0\.1|^\[?::1\]?|unix:|\.sock\b|\blocal server\b", re.IGNORECASE
+)
+#: Names that are not a file's own, those of Python 2 and of notebooks included.
+_BUILTINS = frozenset(
+    {
+        *(*dir(builtins), "__file__", "__class__", "WindowsError"),
+        *"raw_input unicode xrange long basestring unichr reduce file cmp get_ipython display".split(),
+    }
+)
 _CONNECTION_ERRORS = {
     name
     for name, value in vars(builtins).items()
@@ -106,13 +130,16 @@ _HTTP_CLIENTS = re.compile(r"clients?|session|http|requests|httpx")
 _LOGGERS = re.compile(r"_?log(ger|ging)?|warnings", re.IGNORECASE)
 #: Names of functions that retry what they are given.
 _RETRIES = re.compile(r"retr(y|ies)|backoff", re.IGNORECASE)
+#: Libraries whose classes connect as they are made.
+_CONNECTING = {"smtplib", "imaplib", "poplib", "ftplib"}
+#: Functions that ask the user.
+_ASKS = {"input", "raw_input", "getpass", "prompt", "confirm", "ask"}
+#: Functions that start a process.
+_STARTS = {"Popen", "create_subprocess_exec", "create_subprocess_shell", "popen_spawn"}
+#: Largest sample in a text, in lines; in a longer file a name that nothing binds is a slip.
+_SAMPLE = 100
 #: Calls followed into functions of the same file.
 _HOPS = 1
-
-
-def words_of(identifier: str) -> list[str]:
-    """Return the words of ``snake_case`` and ``CamelCase`` identifiers, in lower case."""
-    return [word.lower() for word in _WORDS.findall(identifier)]
 
 
 class Reach:
@@ -130,28 +157,50 @@ class Reach:
         self._names = names
         self._functions = functions
         self._guesses = guesses
+        self._networks = _NETWORKS if guesses else _SHARED_NETWORKS
 
     def leaves_machine(
-        self, body: Sequence[ast.AST], caught: Sequence[str], function: Function | None, hops: int = _HOPS
+        self,
+        body: Sequence[ast.AST],
+        caught: Sequence[str],
+        function: Function | None,
+        retried: Retried | None = None,
+        hops: int = _HOPS,
     ) -> bool:
         """Return True if there is evidence that ``body``, a part of ``function``, calls another machine.
 
-        ``caught`` are the dotted names of the errors that are retried.
+        ``caught`` are the dotted names of the errors that are retried, or handled in ``body``. A call whose
+        failures do not reach what is ``retried`` is no evidence; ``None``: all of them do.
         """
         if any(map(_is_own_machine, (inner for node in body for inner in ast.walk(node)))):
             return False
+        owner = None if function is None else function.owner
+        if not self._guesses and (None in self._own_machine or owner in self._own_machine):
+            return False
+        if function is not None and hops and _FROM_MEMORY.search(function.name):
+            return False
+        hidden: set[int] = set()
+        if not self._guesses and retried is not None:
+            if function is not None and _is_of_its_own(function):
+                return False
+            hidden = handled_calls(body, retried)
+        every = [call for call in calls_in(body) if not self._stays(call)]
+        calls = [call for call in every if id(call) not in hidden]
+        if every and not calls:
+            return False
         if any(map(self._is_network_error, caught)):
             return True
-        calls = [call for call in calls_in(body) if not self._stays(call)]
         if self._guesses and calls and function is not None and hops and _function_says_remote(function):
             return True
-        return any(self._is_remote(call, function, hops) for call in calls)
+        return any(self._is_remote(call, function, retried, hops) for call in calls)
 
-    def library_retry_leaves_machine(self, function: Function, caught: Sequence[str]) -> bool:
+    def library_retry_leaves_machine(
+        self, function: Function, caught: Sequence[str], retried: Retried | None
+    ) -> bool:
         """Return True as `leaves_machine` does; one may guess it from a library that the file imports."""
         if _says(_SAYS_LOCAL, function.name, function.owner or ""):
             return False
-        if self.leaves_machine(function.node.body, caught, function):
+        if self.leaves_machine(function.node.body, caught, function, retried):
             return True
         is_busy = any(not self._stays(call) for call in function.calls)
         return self._guesses and is_busy and any(map(_NETWORKS.match, self._names.imports.values()))
@@ -164,7 +213,7 @@ class Reach:
     def _is_network_error(self, name: str) -> bool:
         """Return True if an error of this dotted name is one of a network."""
         home, _, last = name.rpartition(".")
-        if _NETWORKS.match(name) or name in _CONNECTION_ERRORS:
+        if self._networks.match(name) or name in _CONNECTION_ERRORS:
             return True
         if not self._guesses or home.partition(".")[0] in _LOCAL_LIBRARIES:
             return False
@@ -181,13 +230,15 @@ class Reach:
         local = _LOCAL_LIBRARIES | _BUILTINS
         return bool(origins) and all(origin.partition(".")[0] in local for origin in origins)
 
-    def _is_remote(self, call: ast.Call, function: Function | None, hops: int) -> bool:
+    def _is_remote(
+        self, call: ast.Call, function: Function | None, retried: Retried | None, hops: int
+    ) -> bool:
         origins = self._origins(call.func)
-        if any(map(_NETWORKS.match, origins)):
+        if any(map(self._networks.match, origins)) and (self._guesses or not self._only_makes(call)):
             return True
-        if "socket.socket" in origins and name_of(call.func) == "connect":
+        if self._guesses and "socket.socket" in origins and name_of(call.func) == "connect":
             return True
-        if self._is_undefined(call) or (self._guesses and self._is_given(call)):
+        if (hops and self._is_undefined(call)) or (self._guesses and self._is_given(call)):
             return True
         if _says(_SAYS_LOCAL, *_chain(call.func)):
             return False
@@ -196,12 +247,21 @@ class Reach:
         inner = self._called(call, function) if hops else None
         if inner is None or inner is function:
             return False
-        return self.leaves_machine(inner.node.body, _caught_in(inner.node, self._names), inner, hops - 1)
+        caught = _caught_in(inner.node, self._names)
+        return self.leaves_machine(inner.node.body, caught, inner, retried, hops - 1)
+
+    def _only_makes(self, call: ast.Call) -> bool:
+        """Return True if ``call`` makes an object of a library's class: ``httpx.URL(text)`` sends nothing."""
+        text = self._names.dotted(call.func) or ""
+        home, _, last = text.rpartition(".")
+        return last[:1].isupper() and not last.isupper() and home.partition(".")[0] not in _CONNECTING
 
     def _is_undefined(self, call: ast.Call) -> bool:
         """Return True if ``call`` calls a name that nothing in the file binds, as samples do."""
         root = _chain(call.func)[0]
-        return bool(root) and not self._has_star and root not in self._defined | _BUILTINS
+        is_sample = self._guesses or max((n.end_lineno or 0 for n in self._tree.body), default=0) <= _SAMPLE
+        known = self._defined | _BUILTINS | sys.stdlib_module_names
+        return bool(root) and is_sample and not self._has_star and root not in known
 
     def _is_given(self, call: ast.Call) -> bool:
         """Return True if ``call`` calls what a ``def retry_...(fn)`` around it was given, or a ``call``."""
@@ -245,8 +305,22 @@ class Reach:
         return {text} if parts[0] in _BUILTINS and parts[0] not in self._defined else set()
 
     @cached_property
+    def _own_machine(self) -> set[str | None]:
+        """Return the classes that name this machine as their server; ``None`` stands for the module."""
+        own: set[str | None] = set()
+        for node in self._tree.body:
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.If)):
+                continue
+            # Docstrings say nothing of the code, and a collection or a comparison names hosts of any kind.
+            apart = (ast.Expr, ast.List, ast.Set, ast.Tuple, ast.Compare)
+            others = {id(n) for part in ast.walk(node) if isinstance(part, apart) for n in ast.walk(part)}
+            if any(_is_own_machine(n) for n in ast.walk(node) if id(n) not in others):
+                own.add(node.name if isinstance(node, ast.ClassDef) else None)
+        return own
+
+    @cached_property
     def _made(self) -> dict[str, set[str]]:
-        """What each name or attribute of the file is made by or annotated with."""
+        """Map each name or attribute of the file to the call that makes it or its annotation."""
         made: dict[str, set[str]] = {}
         for target, source in _bindings(self._tree):
             name = self._names.dotted(target) if isinstance(target, ast.expr) else target
@@ -354,6 +428,11 @@ def _is_http_call(call: ast.Call) -> bool:
 def _function_says_remote(function: Function) -> bool:
     names = (function.name, function.owner or "")
     return _says(_SAYS_REMOTE, *names) and not _says(_SAYS_LOCAL, *names)
+
+
+def _is_of_its_own(function: Function) -> bool:
+    """Return True if ``function`` asks its user, or starts the process that it then waits for."""
+    return any(name_of(call.func) in _ASKS | _STARTS for call in function.calls)
 
 
 def _is_own_machine(node: ast.AST) -> bool:

@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from .statements import after, assigned_to, calls_in, name_of
+from .statements import after, always_leaves, assigned_to, calls_in, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,7 @@ def first_sleep(body: Sequence[ast.AST], names: Names) -> ast.Call | None:
 
 def sleep_between(node: Rounds, attempt: ast.Try, names: Names) -> tuple[ast.Call | None, bool]:
     """The sleep between two rounds, and whether it stands in a handler."""
-    for handler in attempt.handlers:
+    for handler in (h for h in attempt.handlers if not always_leaves(h.body)):
         if (sleep := first_sleep(handler.body, names)) is not None:
             return sleep, True
     return first_sleep([*attempt.finalbody, *after(node, attempt)], names), False

@@ -6,8 +6,9 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from . import byhand, clients, libraries, ours, sdks
+from . import byhand, clients, libraries, ours, sdks, too_many
 from .findings import Place, lines_of
+from .handled import Retried, bases_in, handled_calls
 from .loops import Function, Loop
 from .names import Names, Use
 from .remote import Reach
@@ -53,14 +54,15 @@ class Module:
         self.names = Names()
         self.functions: dict[tuple[str | None, str], Function] = {}
         self.loops: list[Loop] = []
-        #: Names of client objects that retry by themselves, with what they do by default.
-        self.clients: dict[str, str] = {}
+        #: What each name that a call is assigned to does by default, by the function or the class it is in.
+        self._clients: dict[str, list[tuple[Function | None, str | None]]] = {}
         self._calls: list[tuple[ast.Call, Function | None]] = []
         self._rounds: list[tuple[Rounds, Function | None]] = []
         self._decorated: list[tuple[ast.expr, Function]] = []
         self._assigned: list[tuple[ast.Assign, Function | None]] = []
         tree = ast.parse(text)
         self._walk(tree)
+        self._bases = bases_in(tree)
         self._reach = Reach(tree, self.names, self.functions, guesses=strict)
         self._read()
 
@@ -68,6 +70,11 @@ class Module:
         """The lines that ``node`` stands on; "" for none."""
         first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0)
         return "\n".join(self.lines[first - 1 : last]) if node is not None else ""
+
+    def handled_in(self, loop: Loop) -> set[int]:
+        """Return the ids of the calls whose failures a handler inside ``loop`` keeps from it."""
+        body = loop.body if loop.by_hand or loop.function is None else loop.function.node.body
+        return handled_calls(body, Retried.by(loop, self._bases))
 
     def _walk(self, tree: ast.Module) -> None:
         for statement in tree.body:
@@ -118,7 +125,7 @@ class Module:
         for function in self.functions.values():
             self._add_by_hand(byhand.read_recursion(function, self.names), function)
         for assigned, inside in self._assigned:
-            self._add_client(assigned)
+            self._add_client(assigned, inside)
             if inside is not None:
                 self._add_made_per_call(assigned, inside)
         self.loops.sort(key=lambda loop: loop.place)
@@ -127,7 +134,7 @@ class Module:
         if loop is not None:
             loop.function = function
             loop.remote = loop.any_status or self._reach.leaves_machine(
-                loop.body, loop.catches or (), function
+                loop.body, loop.catches or (), function, Retried.by(loop, self._bases)
             )
             self.loops.append(loop)
 
@@ -144,12 +151,19 @@ class Module:
         if not isinstance(node, ast.Call) and label.startswith(("stormproof.", "urllib3.")):
             return
         loop = reader(Use(self.names, node), label)
-        if loop is not None:
+        never_retries = function is not None and function.is_generator
+        if loop is not None and not (never_retries and loop.library in libraries.BLIND_TO_GENERATORS):
             loop.function, loop.maker = function, around
             retried = function or around
             evidence = (*(loop.catches or ()), loop.library)
-            if retried is not None and not retried.is_stub:
-                loop.remote = self._reach.library_retry_leaves_machine(retried, evidence)
+            if function is not None and loop.library in libraries.GENERAL and loop.hints is None:
+                loop.hints = too_many.in_function(loop, self.segment(function.node))
+            if retried is not None and retried.is_unwritten:
+                loop.remote = False
+            elif retried is not None and not retried.is_stub:
+                # A retry that is made in a function does not retry all of it.
+                sees = None if function is None else Retried.by(loop, self._bases)
+                loop.remote = self._reach.library_retry_leaves_machine(retried, evidence, sees)
             elif retried is None and loop.library in libraries.GENERAL:
                 loop.remote = self._reach.leaves_machine_at_import(evidence)
             self.loops.append(loop)
@@ -172,18 +186,28 @@ class Module:
                 if isinstance(strategy, ast.Call):
                     self._add(strategy, strategy.func, function)
 
-    def _add_client(self, node: ast.Assign) -> None:
+    def client_of(self, called: str, function: Function) -> tuple[str, str] | None:
+        """Return the client, and its retries by default, that ``called`` in ``function`` is a method of.
+
+        ``None`` if it may be another one: one that another function holds, or that is made in two ways.
+        """
+        for name, made in self._clients.items():
+            if called.startswith(name + "."):
+                own = [default for home, default in made if _is_seen(name, home, function)]
+                if own and all(own) and own[0] is not None:
+                    return name, own[0]
+        return None
+
+    def _add_client(self, node: ast.Assign, function: Function | None) -> None:
         call = node.value
         assert isinstance(call, ast.Call)
         constructor = self.names.dotted(call.func)
-        if constructor is None:
-            return
         use = Use(self.names, call)
-        default = None if use.open else sdks.default_retries(constructor, set(use.keywords))
-        for target in node.targets if default is not None else ():
-            name = self.names.dotted(target)
-            if name is not None and default is not None:
-                self.clients[name] = default
+        known = constructor is not None and not use.open
+        default = sdks.default_retries(constructor, set(use.keywords)) if known and constructor else None
+        for name in map(self.names.dotted, node.targets):
+            if name is not None:
+                self._clients.setdefault(name, []).append((function, default))
 
     def _add_made_per_call(self, node: ast.Assign, function: Function) -> None:
         """``policy = Policy(...)`` in a function that calls through it: its budget lasts one call."""
@@ -197,3 +221,12 @@ class Module:
         used = [n for n in uses if isinstance(n.ctx, ast.Load)]
         if used and all(id(n) in called for n in used):
             self.loops.append(Loop("stormproof", label, Place.of(call), per_call=True))
+
+
+def _is_seen(name: str, home: Function | None, function: Function) -> bool:
+    """Return True if ``name``, assigned in ``home``, is the same thing in ``function``."""
+    if home is None:
+        return True
+    if name.startswith(("self.", "cls.")):
+        return home.owner == function.owner
+    return home.node.lineno <= function.node.lineno <= (home.node.end_lineno or 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 REPORTS = {*"debug info warning warn error exception critical log print append str repr format emit".split()}
 
 Rounds = ast.For | ast.While
+_WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+\d*|[A-Z]+\d*")
 
 
 def walk(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
@@ -74,6 +76,11 @@ def _acts(statement: ast.stmt) -> bool:
 def name_of(node: ast.AST) -> str:
     """The identifier of a name, or the last one of an attribute; "" for anything else."""
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def words_of(identifier: str) -> list[str]:
+    """Return the words of ``snake_case`` and ``CamelCase`` identifiers, in lower case."""
+    return [word.lower() for word in _WORDS.findall(identifier)]
 
 
 def stored_in(nodes: Sequence[ast.AST]) -> set[str]:

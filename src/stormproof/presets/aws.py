@@ -25,9 +25,9 @@ def aws_standard(*, on: On = transient, **options: Unpack[PolicyOptions]) -> Pol
     after a timeout 10; a success after retries gives back what the last one cost, a first-try
     success 1. ``options`` are those of `Policy`.
 
-    Departures: what is retried is ``transient``'s to say, which knows botocore's errors and some
-    more (all of 5xx that a repeat can help, instead of 500, 502, 503, 504). A server's hint is a
-    floor for the wait; this mode ignored it.
+    Departures: ``transient`` decides what is retried. It knows botocore's errors and some more (every
+    5xx that a repeat can help, instead of 500, 502, 503, 504). A server's hint is a minimum for the
+    wait; this mode ignored it.
     """
     backoff = Exponential(1.0, factor=2.0, cap=20.0, jitter="full")
     budget = QuotaBudget(capacity=500, retry_cost=5, timeout_cost=10, success_credit=1)

@@ -6,6 +6,7 @@ Classes are known by their names: tenacity need not be installed, and `stormproo
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 from .._policy.policy import Policy
 from .._strategies.retry.backoff import Backoff, Constant, Exponential, Schedule
@@ -70,9 +71,9 @@ def _limits(stop: Any) -> tuple[int | None, float | None]:
     """Return (attempts, within) of ``stop``; ``None`` for no limit."""
     kind = _name(stop)
     if kind == "stop_any":
-        found = [_limits(part) for part in stop.stops]
-        attempts = min((a for a, _ in found if a is not None), default=None)
-        return attempts, min((w for _, w in found if w is not None), default=None)
+        limits = [_limits(part) for part in stop.stops]
+        attempts = min((a for a, _ in limits if a is not None), default=None)
+        return attempts, min((w for _, w in limits if w is not None), default=None)
     if kind == "stop_after_attempt":
         return max(1, math.ceil(stop.max_attempt_number)), None
     if kind in ("stop_after_delay", "stop_before_delay"):
@@ -156,10 +157,10 @@ def _conditions(retry: Any) -> tuple[Any, Callable[[Any], bool] | None]:
         return retry.exception_types, None
 
     def on(error: BaseException) -> bool:
-        return bool(retry(_State(error, None)))
+        return bool(retry(_state(error, None)))
 
     def on_result(result: object) -> bool:
-        return bool(retry(_State(None, result)))
+        return bool(retry(_state(None, result)))
 
     return on, None if _sees_exceptions_only(retry) else on_result
 
@@ -170,26 +171,7 @@ def _sees_exceptions_only(retry: Any) -> bool:
     return _name(retry) in _OF_EXCEPTIONS
 
 
-class _State:
-    """As much of a ``RetryCallState`` as a condition looks at: an outcome that raised or returned."""
-
-    __slots__ = ("_error", "_result", "attempt_number")
-
-    def __init__(self, error: BaseException | None, result: object) -> None:
-        self._error = error
-        self._result = result
-        self.attempt_number = 1
-
-    @property
-    def outcome(self) -> _State:
-        return self
-
-    @property
-    def failed(self) -> bool:
-        return self._error is not None
-
-    def exception(self) -> BaseException | None:
-        return self._error
-
-    def result(self) -> Any:
-        return self._result
+def _state(error: BaseException | None, result: object) -> SimpleNamespace:
+    """Return as much of a ``RetryCallState`` as a condition looks at: an outcome that raised or returned."""
+    outcome = SimpleNamespace(failed=error is not None, exception=lambda: error, result=lambda: result)
+    return SimpleNamespace(attempt_number=1, outcome=outcome)

@@ -85,11 +85,11 @@ _call: ContextVar[_EnvoyCall | None] = ContextVar("stormproof_envoy_call", defau
 
 
 class EnvoyBudget(Stateful):
-    """Retries out at the same time <= max(``percent`` / 100 * calls under way, ``min_concurrency``).
+    """Retries in flight <= max(``percent`` / 100 * calls in flight, ``min_concurrency``).
 
     It bounds concurrency and not a rate, so it has to see calls begin and end: it is a strategy, which
     stands outside the `Retry`, and that retry's budget at once (`envoy` puts it together). A call
-    counts as under way, and as retrying once it has begun to, until it ends, waits included; Envoy
+    counts as in flight, and as retrying once it has begun to, until it ends, waits included; Envoy
     does not count a request that waits for its retry. ``percent`` of the calls is rounded down.
     """
 
@@ -98,7 +98,7 @@ class EnvoyBudget(Stateful):
         self.min_concurrency = count("EnvoyBudget", "min_concurrency", min_concurrency, least=0)
         self._active: int = 0
         self._retrying: int = 0
-        guard(self)
+        self._lock = guard(self)
 
     @property
     def allowed(self) -> int:

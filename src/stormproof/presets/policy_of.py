@@ -29,8 +29,8 @@ def policy_of(target: Any) -> Policy:
     if isinstance(policy, Policy):
         return policy
     if (make_policy := getattr(target, "__stormproof_policy__", None)) is not None:
-        made: Policy = make_policy()
-        return made
+        converted: Policy = make_policy()
+        return converted
     if hasattr(policy, "sync") and hasattr(policy, "aio") and not isinstance(policy, type):
         return Policy(policy)
     if hasattr(policy, "retry_with") or all(hasattr(policy, part) for part in ("stop", "wait", "retry")):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from .._classify.classifier import transient
-from .._classify.foreign_objects import called, get
+from .._classify.foreign_objects import called, get, leaves
 from .._classify.known_faults import GRPC_NAMES
-from .._classify.on_clause import leaves, unwrap_marker
+from .._classify.on_clause import unwrap_marker
 from .._classify.verdict import Verdict
 from .._config.errors import ConfigError, Document, shown
 from .._config.key_lines import in_json
@@ -51,9 +51,9 @@ class StatusCodes(Options):
             return verdict
         # The shipped classifier retries more: lost connections, RESOURCE_EXHAUSTED that names a time.
         for leaf in leaves(error) if isinstance(error, BaseExceptionGroup) else (error,):
-            asked, _ = unwrap_marker(leaf)
-            name = None if asked is None else _status(asked)
-            if asked is not None and name not in self.codes:
+            cause, _ = unwrap_marker(leaf)
+            name = None if cause is None else _status(cause)
+            if cause is not None and name not in self.codes:
                 why = "no gRPC status" if name is None else f"gRPC {name}"
                 return Verdict(False, verdict.after, "fatal", why)
         return verdict
@@ -140,37 +140,37 @@ def from_service_config(service_config: str | Mapping[str, Any]) -> dict[str, Po
     """
     root = _document(service_config).root()
     budget = _throttle(root)
-    made: dict[int, Policy] = {}
+    by_place: dict[int, Policy] = {}
     policies: dict[str, Policy] = {}
     for (service, method), entry in _entries(root).items():
         place = id(entry.value)
-        if place not in made:
-            made[place] = Policy(*_strategies(entry, budget))
-        policies[f"{service}/{method}" if method else service] = made[place]
+        if place not in by_place:
+            by_place[place] = Policy(*_strategies(entry, budget))
+        policies[f"{service}/{method}" if method else service] = by_place[place]
     return policies
 
 
 def _entry(root: Spot, service: str, method: str) -> Spot | None:
     """Return the entry of methodConfig for the method: by its own name, its service's, or the default."""
-    found = _entries(root)
+    entries = _entries(root)
     for name in ((service, method), (service, ""), ("", "")):
-        if name in found:
-            return found[name]
+        if name in entries:
+            return entries[name]
     return None
 
 
 def _entries(root: Spot) -> dict[tuple[str, str], Spot]:
     """Return the entries of methodConfig by (service, method), either of which may be empty."""
     listed = dict(root.entries()).get("methodConfig")
-    found: dict[tuple[str, str], Spot] = {}
+    entries: dict[tuple[str, str], Spot] = {}
     for entry in _items(listed) if listed is not None else ():
         names = dict(entry.entries()).get("name")
         for spot in _items(names) if names is not None else ():
             name = _name(spot)
-            if name in found:
+            if name in entries:
                 raise spot.error("stands for the same methods as another name")
-            found[name] = entry
-    return found
+            entries[name] = entry
+    return entries
 
 
 def _name(spot: Spot) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Policies as a gRPC service config: what it can say is written, what it cannot is reported."""
+"""Policies as a gRPC service config; settings that it cannot hold are reported."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _named(name: str) -> dict[str, str]:
 
 
 class _Writer:
-    """Writes methods one by one, and collects what is lost on the way."""
+    """Writes methods one by one, and collects the settings that are lost."""
 
     def __init__(self) -> None:
         #: In order, each once.
@@ -93,7 +93,7 @@ class _Writer:
         #: Identity of each retrying method's throttle, None for none.
         self._throttles: dict[int | None, ThrottleBudget | None] = {}
 
-    def _lose(self, what: str) -> None:
+    def _report_loss(self, what: str) -> None:
         for name in self._names:
             self.losses[f"{name.strip('/') or 'all methods'}: {what}"] = None
 
@@ -109,13 +109,13 @@ class _Writer:
             if strategy is retry:
                 around = around if retries is None else "Retry"
             elif isinstance(strategy, Deadline) and around:
-                self._lose(f"Deadline inside {around}, which bounds an attempt")
+                self._report_loss(f"Deadline inside {around}, which bounds an attempt")
             elif isinstance(strategy, Deadline):
                 timeout = min(timeout, strategy.seconds)
             elif not isinstance(strategy, Hedge):
-                self._lose(type(strategy).__name__)
+                self._report_loss(type(strategy).__name__)
             elif entry:
-                self._lose(f"Hedge beside {'Hedge' if retries is None else 'Retry'}")
+                self._report_loss(f"Hedge beside {'Hedge' if retries is None else 'Retry'}")
             elif (written := self._hedge(strategy, policy)) is not None:
                 entry, around = {"hedgingPolicy": written}, "Hedge"
         if timeout < math.inf:
@@ -125,19 +125,19 @@ class _Writer:
     def _retry(self, retry: Retry) -> dict[str, Any] | None:
         for hook in ("before_attempt", "on_retry"):
             if getattr(retry, hook) is not None:
-                self._lose(f"Retry.{hook}")
+                self._report_loss(f"Retry.{hook}")
         if retry.attempts == 1:
             return None
         if retry.on_result is not None:
-            self._lose("Retry.on_result")
+            self._report_loss("Retry.on_result")
         codes = self._codes("Retry.on", retry.on)
         if not codes:
             return None
         if retry.within is not None:
-            self._lose("Retry.within")
+            self._report_loss("Retry.within")
         if retry.max_hint != Retry().max_hint:
-            self._lose("Retry.max_hint")
-        self._pays(retry.budget, "Retry")
+            self._report_loss("Retry.max_hint")
+        self._collect_throttle(retry.budget, "Retry")
         return {
             "maxAttempts": self._attempts("Retry.attempts", retry.attempts),
             **self._backoff(retry.backoff),
@@ -147,24 +147,24 @@ class _Writer:
     def _hedge(self, hedge: Hedge, policy: Policy) -> dict[str, Any] | None:
         if not hedge.idempotent:
             # A channel would hedge every method of the entry, though idempotence was not declared.
-            self._lose("Hedge, which was not declared idempotent")
+            self._report_loss("Hedge, which was not declared idempotent")
             return None
         if hedge.vary is not None:
-            self._lose("Hedge.vary")
+            self._report_loss("Hedge.vary")
         written: dict[str, Any] = {"maxAttempts": self._attempts("Hedge.max", hedge.max)}
         if isinstance(hedge.after, str):
-            self._lose(f"Hedge.after={hedge.after!r}, a measured time")
+            self._report_loss(f"Hedge.after={hedge.after!r}, a measured time")
             return None
         written["hedgingDelay"] = self._duration("Hedge.after", hedge.after, 0.0)
         written["nonFatalStatusCodes"] = self._codes("Hedge.on", hedge.on)
         budget = hedge.budget_in(policy)
         unlimited = isinstance(budget, RateBudget) and math.isinf(budget.rate)
-        self._pays(None if unlimited else budget, "Hedge")
+        self._collect_throttle(None if unlimited else budget, "Hedge")
         return written
 
     def _attempts(self, option: str, attempts: int | None) -> int:
         if attempts is None or attempts > MOST_ATTEMPTS:
-            self._lose(f"{option}={attempts}, of which a channel makes {MOST_ATTEMPTS}")
+            self._report_loss(f"{option}={attempts}, of which a channel makes {MOST_ATTEMPTS}")
             return MOST_ATTEMPTS
         return attempts
 
@@ -178,12 +178,12 @@ class _Writer:
         elif kind is Constant:
             first, most, factor = backoff.wait, backoff.wait, 1.0
         else:
-            self._lose(f"{kind.__name__}, which becomes an exponential")
+            self._report_loss(f"{kind.__name__}, which becomes an exponential")
             first, most, factor = backoff.ceiling(0), backoff.ceiling(MOST_ATTEMPTS), 2.0
         if getattr(backoff, "jitter", None) != _ITS_JITTER or getattr(backoff, "min", 0.0):
-            self._lose(f"the jitter of {kind.__name__}, which becomes 0.8 to 1.2 times the wait")
+            self._report_loss(f"the jitter of {kind.__name__}, which becomes 0.8 to 1.2 times the wait")
         if kind is HintedExponential and backoff.hint == "replace":
-            self._lose("HintedExponential.hint='replace': after pushback a channel's waits begin anew")
+            self._report_loss("HintedExponential.hint='replace': after pushback a channel's waits begin anew")
         return {
             "initialBackoff": self._duration("a wait", first, _LEAST_WAIT_S),
             "maxBackoff": self._duration("a wait", most, _LEAST_WAIT_S),
@@ -192,39 +192,39 @@ class _Writer:
 
     def _duration(self, what: str, seconds: float, least: float) -> str:
         """Return ``seconds`` as protobuf writes a duration, held to [``least``, its longest]."""
-        held = min(max(seconds, least), _LONGEST_S)
-        if held != seconds:
-            self._lose(f"{what} of {seconds:g} s, which becomes {held:.12g} s")
-        return f"{held:.9f}".rstrip("0").rstrip(".") + "s"
+        duration_s = min(max(seconds, least), _LONGEST_S)
+        if duration_s != seconds:
+            self._report_loss(f"{what} of {seconds:g} s, which becomes {duration_s:.12g} s")
+        return f"{duration_s:.9f}".rstrip("0").rstrip(".") + "s"
 
     def _codes(self, option: str, on: object) -> list[str]:
         if isinstance(on, StatusCodes):
             return list(on.codes)
         if isinstance(on, Classifier):
             if on != transient.with_(grpc_codes=on.settings.grpc_codes):
-                self._lose(f"{option}, beyond its gRPC codes")
+                self._report_loss(f"{option}, beyond its gRPC codes")
             elif "RESOURCE_EXHAUSTED" not in on.settings.grpc_codes:
-                self._lose(f"{option}: RESOURCE_EXHAUSTED when the server names a time")
+                self._report_loss(f"{option}: RESOURCE_EXHAUSTED when the server names a time")
             return sorted(on.settings.grpc_codes)
-        self._lose(f"{option}, which becomes UNAVAILABLE")
+        self._report_loss(f"{option}, which becomes UNAVAILABLE")
         return ["UNAVAILABLE"]
 
-    def _pays(self, budget: object, owner: str) -> None:
+    def _collect_throttle(self, budget: object, owner: str) -> None:
         if budget is not None and not isinstance(budget, ThrottleBudget):
-            self._lose(f"{owner}.budget={type(budget).__name__}")
+            self._report_loss(f"{owner}.budget={type(budget).__name__}")
             budget = None
         self._throttles[None if budget is None else id(budget)] = budget
 
     def throttling(self) -> dict[str, Any] | None:
         """Return ``retryThrottling``, which all methods of a channel share."""
-        found = [budget for budget in self._throttles.values() if budget is not None]
-        if not found:
+        budgets = [budget for budget in self._throttles.values() if budget is not None]
+        if not budgets:
             return None
         if len(self._throttles) > 1:
             self._names = [""]
-            self._lose("budgets that differ from method to method; all share the first")
-        most = math.ceil(found[0].max_tokens)
-        if most != found[0].max_tokens:
+            self._report_loss("budgets that differ from method to method; all share the first")
+        most = math.ceil(budgets[0].max_tokens)
+        if most != budgets[0].max_tokens:
             # A channel takes a whole number only.
-            self._lose(f"max_tokens={found[0].max_tokens:g}, which becomes {most}")
-        return {"maxTokens": most, "tokenRatio": found[0].token_ratio}
+            self._report_loss(f"max_tokens={budgets[0].max_tokens:g}, which becomes {most}")
+        return {"maxTokens": most, "tokenRatio": budgets[0].token_ratio}

@@ -95,8 +95,8 @@ def test_crowd_with_one_key_runs_once(serve: Serve, store: Store, orders: Orders
 
             async def ask() -> httpx.Response:
                 answer = await client.post("/slow", headers={"Idempotency-Key": "k-1"})
-                told.append(answer)
-                if len(told) == 19:
+                replies.append(answer)
+                if len(replies) == 19:
                     orders.go_on.set()
                 return answer
 
@@ -105,7 +105,7 @@ def test_crowd_with_one_key_runs_once(serve: Serve, store: Store, orders: Orders
         assert (again.status_code, again.text) == (200, "order 1")
         return Counter((answer.status_code, answer.headers.get("x-should-retry")) for answer in answers)
 
-    told: list[httpx.Response] = []
+    replies: list[httpx.Response] = []
     assert asyncio.run(main()) == {(200, None): 1, (409, "true"): 19}
     assert orders.made == 1
 
@@ -221,7 +221,7 @@ def test_handler_that_gives_up_sends_do_not_retry(serve: Serve) -> None:
         raise AssertionError
 
     address = serve(service(MemoryStore(), Route("/order", order)))
-    # A connection each: after an error that no handler takes the server closes the one it came by.
+    # A connection each: the server closes one on which a handler has raised.
     broken, refused = httpx.get(f"{address}/order"), httpx.get(f"{address}/order")
     assert broken.status_code == 500
     assert (refused.status_code, refused.headers["x-should-retry"]) == (503, "false")

@@ -62,7 +62,12 @@ class Watch:
 def context(chromium: Any) -> Iterator[Any]:
     """A fresh profile. At its end nothing may have left loopback and nothing may have gone wrong."""
     made = chromium.new_context(
-        viewport={"width": 1440, "height": 1000}, accept_downloads=True, locale="en-US", color_scheme="light"
+        viewport={"width": 1440, "height": 1000},
+        accept_downloads=True,
+        locale="en-US",
+        color_scheme="light",
+        # Else the story plays when the page is opened, and readings move.
+        reduced_motion="reduce",
     )
     made.set_default_timeout(15_000)
     watch = Watch(made)

@@ -60,7 +60,7 @@ def test_page_loads_edits_runs_overlays_and_exports(
     expect(verdicts.locator("[data-run=A]")).to_contain_text("✕ collapsed")
     expect(verdicts.locator("[data-run=B]")).to_contain_text("◷ recovered late")
     expect(page.locator("#headline")).to_contain_text(
-        "With “no budget” it never comes back; with “by success"
+        "With “no budget” the service never comes back; with “a budget"
     )
     for lane in ("load", "goodput", "queue", "amplification"):
         assert min(inks(page, lane).values()) > 20, lane
@@ -82,7 +82,7 @@ def test_page_loads_edits_runs_overlays_and_exports(
     with page.expect_download() as caught:
         page.locator("#get-json").click()
     data = json.loads(saved(caught.value, tmp_path).read_text())
-    assert [run["name"] for run in data["runs"]] == ["no budget", "by success (Budget)"]
+    assert [run["name"] for run in data["runs"]] == ["no budget", "a budget earned by success"]
     with page.expect_download() as caught:
         page.locator("#get-csv").click()
     lines = saved(caught.value, tmp_path).read_text().splitlines()
@@ -99,7 +99,7 @@ def test_page_loads_edits_runs_overlays_and_exports(
     page.locator("#policy-b").get_by_role("button", name="Copy as TOML").click()
     expect(page.locator("#policy-b").get_by_role("button", name="Copied")).to_be_visible()
     text = tomllib.loads(page.evaluate("navigator.clipboard.readText()"))
-    assert text["policies"]["by success (Budget)"]["retry"]["attempts"] == 2
+    assert text["policies"]["a budget earned by success"]["retry"]["attempts"] == 2
 
     # The report is a page of its own, from the disk.
     saved_page = context.new_page()
@@ -118,7 +118,7 @@ def test_page_loads_edits_runs_overlays_and_exports(
 def test_first_curves_report_their_time_from_run(
     context: Any, lab: Served, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A thousand clients: the time from Run to the first curves is told, and not asserted."""
+    """A thousand clients: the time from Run to the first curves is printed, not asserted."""
     page = opened(context, lab)
     page.get_by_label("Situation").select_option("config-reload")
     expect(page.locator("#clients-number")).to_have_value("1000")
@@ -139,7 +139,7 @@ def test_page_works_by_keyboard_alone(context: Any, lab: Served) -> None:
     reached = set()
     for _ in range(60):
         page.keyboard.press("Tab")
-        told = page.evaluate(
+        focused = page.evaluate(
             """() => {
                 const it = document.activeElement;
                 const name = it.labels?.[0]?.textContent || it.getAttribute("aria-label") || it.textContent;
@@ -147,9 +147,9 @@ def test_page_works_by_keyboard_alone(context: Any, lab: Served) -> None:
                 return [it.id || it.tagName, name.trim(), outline];
             }"""
         )
-        assert told[1], f"{told[0]} has no name"
-        assert told[2] != "none" or told[0] in ("BODY", "outcome"), f"{told[0]} shows no focus"
-        reached.add(told[0])
+        assert focused[1], f"{focused[0]} has no name"
+        assert focused[2] != "none" or focused[0] in ("BODY", "outcome"), f"{focused[0]} shows no focus"
+        reached.add(focused[0])
     wanted = {
         "scenario",
         "clients",
@@ -175,8 +175,8 @@ def test_page_works_by_keyboard_alone(context: Any, lab: Served) -> None:
     finished(page)
     page.locator("#playhead").focus()
     page.keyboard.press("End")
-    told = page.locator("#playhead").get_attribute("aria-valuetext")
-    assert "received" in told and "s:" in told
+    focused = page.locator("#playhead").get_attribute("aria-valuetext")
+    assert "received" in focused and "s:" in focused
     assert "t =" in page.locator(".clock").inner_text()
 
 
@@ -202,7 +202,7 @@ def test_run_can_be_cancelled_and_another_begun(context: Any, lab: Served) -> No
     finished(page)
 
 
-def test_mistake_is_shown_where_it_is(context: Any, lab: Served) -> None:
+def test_mistake_in_the_policy_text_is_shown_at_its_line(context: Any, lab: Served) -> None:
     page = opened(context, lab)
     page.locator("#policy-a details.file summary").click()
     page.locator("#toml-a").fill("[policies.mine]\n\nretry = { atempts = 3 }\n")

@@ -27,8 +27,12 @@ def test_page_opens_with_a_story_already_run(context: Any, lab: Served, pictures
     page.goto(lab.address)
     expect(page.locator("#headline")).to_have_text(
         re.compile(
-            r"With “no budget” it never comes back; with “by success \(Budget\)” it comes back after \d+ s\."
+            r"With “no budget” the service never comes back; "
+            r"with “a budget earned by success” it comes back after \d+ s\."
         )
+    )
+    expect(page.locator("#situation")).to_have_text(
+        "280 calls a second on a backend that serves 300. It hangs for 10 s. Callers wait 1 s for an answer."
     )
     expect(page.locator("article.verdict")).to_have_count(2)
     expect(page.locator(".because").first).to_contain_text("its queue never empties")
@@ -38,7 +42,7 @@ def test_page_opens_with_a_story_already_run(context: Any, lab: Served, pictures
     sys.stdout.write(f"\n  the story was visible {visible:.0f} ms after opening\n")
 
 
-def test_readings_say_what_they_are(context: Any, lab: Served) -> None:
+def test_readings_are_labelled_peak_mean_or_now(context: Any, lab: Served) -> None:
     page = opened(context, lab)
     kinds = page.locator("[data-channel=load] .kind")
     assert kinds.all_inner_texts() == ["peak", "mean", "peak"]
@@ -100,7 +104,21 @@ def test_replay_moves_through_the_run_and_can_be_paused(
     page.locator("#playhead").fill("0")
     expect(moment).to_have_text("t = 0 s")
     if pictures is not None:
-        frames(page, pictures / "lab-replay.png", (8, 14, 24, 120))
+        frames(page, pictures / "lab-replay.png", (8, 14, 24, 180))
+
+
+def test_story_plays_by_itself_where_motion_is_welcome(context: Any, lab: Served) -> None:
+    page = context.new_page()
+    page.emulate_media(reduced_motion="no-preference")
+    page.goto(lab.address)
+    expect(page.locator("#play")).to_contain_text("Pause")
+    page.locator("#play").click()
+    moment = page.locator("#moment").inner_text()
+    page.emulate_media(reduced_motion="reduce")
+    page.reload()
+    expect(page.locator("#headline")).to_be_visible()
+    expect(page.locator("#play")).to_contain_text("Play")
+    assert moment.startswith("t = ")
 
 
 def frames(page: Any, path: Path, times: tuple[float, ...]) -> None:
@@ -121,7 +139,7 @@ def frames(page: Any, path: Path, times: tuple[float, ...]) -> None:
     strip.save(path)
 
 
-def test_report_of_five_policies(context: Any, tmp_path: Path) -> None:
+def test_report_shows_five_policies_without_overlap(context: Any, tmp_path: Path) -> None:
     from stormproof.lab.scenarios import scenarios
 
     story = scenarios["metastable"].scaled(0.1)

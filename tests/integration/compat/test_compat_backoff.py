@@ -165,7 +165,7 @@ def test_predicate_at_the_end_of_the_waits_gives_up_with_the_value(run, slept):
     assert [details["value"] for details in given_up] == [""]
 
 
-def test_predicate_does_not_catch(run, slept):
+def test_on_predicate_passes_errors_through(run, slept):
     with pytest.raises(KeyError):
         run(backoff.on_predicate(backoff.expo), Script(KeyError()))
 

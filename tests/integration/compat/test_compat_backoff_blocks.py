@@ -128,7 +128,7 @@ def test_on_try_runs_before_each_try_of_a_predicate(run, slept):
     assert seen == [1, 2]
 
 
-def test_decay_gets_shorter():
+def test_decay_waits_get_shorter():
     waits = backoff.decay(initial_value=8, decay_factor=1, min_value=1)
     waits.send(None)
     drawn = [next(waits) for _ in range(5)]

@@ -232,7 +232,7 @@ scenarios = st.fixed_dictionaries(
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 @settings(max_examples=200)
 @given(scenario=scenarios)
-def test_any_scenario_reads_the_same(scenario, is_async):
+def test_transcript_of_any_scenario_is_the_same(scenario, is_async):
     *_, end, _ = assert_same(scenario, is_async=is_async)
     # Anything else would be a mistake in this file that both sides share.
     assert end[0] == "returned" or end[1] in {ScriptOver, Retryable, Fatal, KeyError}
@@ -283,7 +283,7 @@ PLAIN = {
         ({"kind": "on_predicate", "outcomes": [0] * 900 + [1], "logger": None}, ("returned", 1)),
     ],
 )
-def test_chosen_scenarios_read_the_same_and_end_as_expected(change, expected, is_async):
+def test_transcript_of_chosen_scenarios_is_the_same_and_as_expected(change, expected, is_async):
     """The random scenarios cannot say which ends they reached; these can."""
     events = assert_same(PLAIN | change, is_async=is_async)
     assert events[-2] == expected

@@ -78,7 +78,7 @@ def test_decorators_can_be_patched_away():
         assert backoff.on_exception(backoff.expo, KeyError)(len) is len
 
 
-def test_package_can_stand_in_under_its_old_name():
+def test_package_can_replace_backoff_in_sys_modules():
     code = """
 import sys
 from unittest import mock
@@ -131,7 +131,7 @@ def test_clock_replaced_during_the_call_is_followed(run, slept, monotonic, ticks
     assert abs(seen[0]["elapsed"]) > 10**6
 
 
-def test_patched_time_monotonic_is_left_to_its_owner(slept, monkeypatch):
+def test_patched_time_monotonic_does_not_drive_max_time(slept, monkeypatch):
     monkeypatch.delitem(sys.modules, "time_machine", raising=False)
     script = Script(0, 1)
     target = backoff.on_predicate(backoff.constant, max_time=60)(script.play)

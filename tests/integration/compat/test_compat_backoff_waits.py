@@ -117,7 +117,7 @@ def test_users_own_generator_loses_its_first_yield(run, slept):
     assert slept == [9, 8]
 
 
-def test_each_call_starts_the_waits_anew(run, slept):
+def test_each_call_starts_the_waits_again(run, slept):
     script = Script(0, 0, 1, 0, 0, 1)
     target = run.decorated(backoff.on_predicate(backoff.expo, jitter=None), script)
     target()

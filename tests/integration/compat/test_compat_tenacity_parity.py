@@ -226,6 +226,13 @@ def test_submodule_has_the_public_names(name):
     assert [key for key in defined if not hasattr(mine, key)] == []
 
 
+def test_private_names_that_tenacitys_own_suite_imports_exist():
+    from stormproof.compat.tenacity import _utils
+
+    for name in ("override", "find_ordinal", "to_ordinal", "get_callback_name", "is_coroutine_callable"):
+        assert callable(getattr(_utils, name))
+
+
 @pytest.mark.parametrize("name", sorted(real.__all__))
 def test_parameters_are_the_same(name):
     theirs, mine = getattr(real, name), getattr(ours, name)

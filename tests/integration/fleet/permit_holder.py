@@ -18,7 +18,7 @@ def main(what: str, url: str) -> None:
             if left:
                 _patiently(lambda: held.call(hold, left - 1))
             else:
-                _tell()
+                _report()
                 time.sleep(600)
 
         hold(3)
@@ -28,11 +28,11 @@ def main(what: str, url: str) -> None:
         while breaker.state == "closed":
             time.sleep(0.01)
         _patiently(breaker.admit)
-        _tell()
+        _report()
         time.sleep(600)
 
 
-def _tell() -> None:
+def _report() -> None:
     sys.stdout.write("held\n")
     sys.stdout.flush()
 

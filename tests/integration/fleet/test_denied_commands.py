@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support.polling import eventually
-from tests.support.redis_servers import Server
+from tests.support.redis_servers import PATIENT_S, Server
 
 import stormproof as sp
 from stormproof.redis import RedisStore, StoreUnavailable
@@ -33,7 +33,7 @@ def test_denied_store_reports_the_rights_it_needs(
 ) -> None:
     caplog.set_level("WARNING", "stormproof")
     url = make_user(shared_server, "denied", *rules)
-    with RedisStore(url, prefix="denied") as store:
+    with RedisStore(url, prefix="denied", timeout=PATIENT_S) as store:
         limiter = sp.Limiter(100, 10, store=store, name="api")
         assert limiter.allow()
         eventually(lambda: any(re.search(GRANTS, message) for message in caplog.messages))
@@ -43,7 +43,10 @@ def test_denied_store_reports_the_rights_it_needs(
 
 def test_denied_inspection_reports_the_rights_it_needs(shared_server: Server) -> None:
     url = make_user(shared_server, "blind", "~*", "+evalsha")
-    with RedisStore(url, prefix="blind") as store, pytest.raises(StoreUnavailable, match=GRANTS):
+    with (
+        RedisStore(url, prefix="blind", timeout=PATIENT_S) as store,
+        pytest.raises(StoreUnavailable, match=GRANTS),
+    ):
         store.inspect()
 
 
@@ -53,7 +56,7 @@ def test_rights_in_the_docs_are_enough(shared_server: Server) -> None:
     events: list[Any] = []
     unsubscribe = sp.subscribe(events.append)
     try:
-        with RedisStore(url, prefix="sp") as store:
+        with RedisStore(url, prefix="sp", timeout=PATIENT_S) as store:
             budget = sp.Budget(store=store, name="least")
             limiter = sp.Limiter(100, 10, store=store, name="least")
             breaker = sp.Breaker(consecutive=1, store=store, name="least")

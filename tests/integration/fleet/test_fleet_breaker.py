@@ -24,9 +24,7 @@ class Fleet:
         given = {"name": "gate", "min_calls": 6, "open_for": 1.0, "probe_timeout": 1.0, **options}
         self.stores = [sp.redis.RedisStore(url, timeout=0.5) for _ in range(size)]
         self.breakers = [sp.Breaker(store=store, **given) for store in self.stores]
-        eventually(
-            lambda: all(one._fleet.instances == size for one in self.breakers), "everybody's first answer"
-        )
+        eventually(lambda: all(one._fleet.instances == size for one in self.breakers), "first replies")
 
     def states(self) -> list[str]:
         return [one.state for one in self.breakers]
@@ -94,7 +92,7 @@ def test_calls_of_all_instances_are_added_up(fleet: Callable[..., Fleet]) -> Non
     assert 50 < refusal.value.retry_after <= 60
 
 
-def test_successes_elsewhere_keep_it_closed(fleet: Callable[..., Fleet]) -> None:
+def test_successes_of_other_members_keep_the_breaker_closed(fleet: Callable[..., Fleet]) -> None:
     two = fleet(2, open_for=60)
     for _ in range(20):
         two.breakers[0].admit().success()
@@ -134,7 +132,7 @@ def test_fleet_grants_one_probe_whose_success_closes_every_breaker(fleet: Callab
     assert holder in three.breakers
 
 
-def test_failed_probe_opens_it_again_for_all(fleet: Callable[..., Fleet], server: Server) -> None:
+def test_failed_probe_reopens_the_breaker_for_the_fleet(fleet: Callable[..., Fleet], server: Server) -> None:
     two = fleet(2, open_for=0.3, open_growth=100.0)
     fail(two.breakers[0], 3)
     fail(two.breakers[1], 3)
@@ -318,20 +316,20 @@ def test_lost_script_and_lost_key_do_not_change_the_circuit(
 def test_key_of_the_wrong_type_emits_store_down_until_it_is_deleted(
     fleet: Callable[..., Fleet], server: Server
 ) -> None:
-    told: list[object] = []
-    unsubscribe = sp.subscribe(told.append)
+    events: list[object] = []
+    unsubscribe = sp.subscribe(events.append)
     two = fleet(2, open_for=60)
     server.ask("DEL", "sp:{gate}:breaker")
     server.ask("SET", "sp:{gate}:breaker", "nonsense", "PX", 60000)
-    eventually(lambda: [type(event).__name__ for event in told].count("StoreDown") == 2, "the news")
+    eventually(lambda: [type(event).__name__ for event in events].count("StoreDown") == 2, "the news")
     fail(two.breakers[0], 6)
     assert two.states() == ["open", "closed"]
     server.ask("DEL", "sp:{gate}:breaker")
-    eventually(lambda: [type(event).__name__ for event in told].count("StoreUp") == 2, "the end of it")
+    eventually(lambda: [type(event).__name__ for event in events].count("StoreUp") == 2, "the end of it")
     unsubscribe()
 
 
-def test_set_by_hand_it_does_not_follow(fleet: Callable[..., Fleet]) -> None:
+def test_forced_breaker_does_not_follow_the_fleet(fleet: Callable[..., Fleet]) -> None:
     three = fleet(3, open_for=60)
     three.breakers[2].force_closed()
     fail(three.breakers[0], 3)
@@ -343,14 +341,14 @@ def test_set_by_hand_it_does_not_follow(fleet: Callable[..., Fleet]) -> None:
 
 
 def test_breaker_changes_are_emitted_per_instance(fleet: Callable[..., Fleet]) -> None:
-    told: list[object] = []
-    unsubscribe = sp.subscribe(told.append)
+    events: list[object] = []
+    unsubscribe = sp.subscribe(events.append)
     two = fleet(2, open_for=60)
     fail(two.breakers[0], 3)
     fail(two.breakers[1], 3)
     eventually(lambda: two.all_are("open"), "open everywhere")
     unsubscribe()
-    changes = [(e.operation, e.before, e.after) for e in told if type(e).__name__ == "BreakerChanged"]
+    changes = [(e.operation, e.before, e.after) for e in events if type(e).__name__ == "BreakerChanged"]
     assert changes == [("gate", "closed", "open")] * 2
 
 

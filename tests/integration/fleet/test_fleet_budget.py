@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support.polling import eventually
-from tests.support.redis_servers import Server
+from tests.support.redis_servers import PATIENT_S, Server
 
 import stormproof as sp
 from stormproof._strategies.limiter.rules import leases
@@ -16,17 +16,13 @@ from stormproof.redis import RedisStore
 
 pytestmark = pytest.mark.redis
 
-TIMEOUT = 0.5
-#: For a store that must not be waited for: even a busy machine is done in half of it.
-LONG = 10.0
-
 
 @pytest.fixture
 def pair(shared_server: Server, request: pytest.FixtureRequest) -> Iterator[tuple[RedisStore, RedisStore]]:
     prefix = "".join(c if c.isalnum() else "-" for c in request.node.name)[-60:]
     with (
-        RedisStore(shared_server.url, prefix, TIMEOUT) as one,
-        RedisStore(shared_server.url, prefix, TIMEOUT) as two,
+        RedisStore(shared_server.url, prefix, PATIENT_S) as one,
+        RedisStore(shared_server.url, prefix, PATIENT_S) as two,
     ):
         yield one, two
 
@@ -122,19 +118,19 @@ def test_policies_of_two_instances_pay_from_one_budget(pair: tuple[RedisStore, R
 
 
 def test_first_attempts_do_not_wait_for_a_store_that_hangs(server: Server) -> None:
-    with RedisStore(server.url, timeout=LONG) as store:
+    with RedisStore(server.url, timeout=PATIENT_S) as store:
         server.pause()
         policy = sp.Policy(sp.Retry(on=ConnectionError, budget=sp.Budget(store=store, name="x")))
         start = time.monotonic()
         for _ in range(1000):
             policy.call(int)
-        assert time.monotonic() - start < LONG / 2
+        assert time.monotonic() - start < PATIENT_S / 2
         server.resume()
 
 
 def test_closing_gives_back_what_is_held(shared_server: Server) -> None:
-    with RedisStore(shared_server.url, "budget-close", TIMEOUT) as watcher:
-        store = RedisStore(shared_server.url, "budget-close", TIMEOUT)
+    with RedisStore(shared_server.url, "budget-close", PATIENT_S) as watcher:
+        store = RedisStore(shared_server.url, "budget-close", PATIENT_S)
         budget = sp.Budget(0.1, burst=500, store=store, name="x")
         settled(budget)
 
@@ -148,7 +144,7 @@ def test_closing_gives_back_what_is_held(shared_server: Server) -> None:
         assert watcher.inspect()[0]["state"]["level"] >= before + 1
 
 
-def test_copies_go_to_the_same_one(pair: tuple[RedisStore, RedisStore]) -> None:
+def test_copies_of_a_fleet_budget_share_store_and_name(pair: tuple[RedisStore, RedisStore]) -> None:
     budget = sp.Budget(0.25, burst=8, store=pair[0], name="x")
     again = budget.replace(burst=9)
     assert (again.store, again.name, again.burst, again.ratio) == (pair[0], "x", 9, 0.25)
@@ -158,7 +154,7 @@ def test_copies_go_to_the_same_one(pair: tuple[RedisStore, RedisStore]) -> None:
     assert repr(sp.Budget()) == "Budget(ratio=0.1, burst=3.0, window=10.0)"
 
 
-def test_other_kinds_have_no_store(pair: tuple[RedisStore, RedisStore]) -> None:
+def test_other_kinds_of_budget_refuse_a_store(pair: tuple[RedisStore, RedisStore]) -> None:
     for kind in (sp.WindowBudget, sp.QuotaBudget, sp.ThrottleBudget):
         with pytest.raises(TypeError, match="store"):
             kind(store=pair[0], name="x")  # type: ignore[call-arg]

@@ -27,7 +27,7 @@ def fleet(server: Server) -> Iterator[Callable[..., list[sp.Bulkhead]]]:
         made = [sp.redis.RedisStore(server.url, **store_options) for _ in range(size)]
         stores.extend(made)
         bulkheads = [sp.Bulkhead(limit, name="places", store=store, **options) for store in made]
-        eventually(lambda: all(one._fleet.instances == size for one in bulkheads), "everybody's first answer")
+        eventually(lambda: all(one._fleet.instances == size for one in bulkheads), "first replies")
         return bulkheads
 
     yield make

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import trio
 from tests.support.polling import eventually
-from tests.support.redis_servers import Server
+from tests.support.redis_servers import PATIENT_S, Server
 
 import stormproof as sp
 from stormproof import events
@@ -21,10 +21,6 @@ from stormproof._strategies.limiter.rules import leases
 from stormproof.redis import RedisStore
 
 pytestmark = pytest.mark.redis
-
-TIMEOUT = 0.5
-#: For a store that must not be waited for: even a busy machine is done in half of it.
-LONG = 10.0
 
 
 @pytest.fixture
@@ -35,8 +31,8 @@ def prefix(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def pair(shared_server: Server, prefix: str) -> Iterator[tuple[RedisStore, RedisStore]]:
     with (
-        RedisStore(shared_server.url, prefix, TIMEOUT) as one,
-        RedisStore(shared_server.url, prefix, TIMEOUT) as two,
+        RedisStore(shared_server.url, prefix, PATIENT_S) as one,
+        RedisStore(shared_server.url, prefix, PATIENT_S) as two,
     ):
         yield one, two
 
@@ -132,7 +128,7 @@ def test_one_instance_may_use_every_token(pair: tuple[RedisStore, RedisStore]) -
 
 
 def test_decisions_need_no_round_trip(server: Server) -> None:
-    with RedisStore(server.url, timeout=LONG) as store:
+    with RedisStore(server.url, timeout=PATIENT_S) as store:
         limiter = sp.Limiter(100, 50, store=store, name="x")
         settled(limiter)
         credit = limiter.tokens()
@@ -140,7 +136,7 @@ def test_decisions_need_no_round_trip(server: Server) -> None:
         server.pause()
         start = time.monotonic()
         assert [limiter.allow() for _ in range(25)] == [True] * 25
-        assert time.monotonic() - start < LONG / 2
+        assert time.monotonic() - start < PATIENT_S / 2
         server.resume()
 
 
@@ -174,8 +170,8 @@ def lease_some(limiter: sp.Limiter, wanted: int = 5) -> None:
 
 
 def test_closing_gives_back_what_is_held(shared_server: Server, prefix: str) -> None:
-    with RedisStore(shared_server.url, prefix, TIMEOUT) as watcher:
-        store = RedisStore(shared_server.url, prefix, TIMEOUT)
+    with RedisStore(shared_server.url, prefix, PATIENT_S) as watcher:
+        store = RedisStore(shared_server.url, prefix, PATIENT_S)
         limiter = sp.Limiter(0, 1000, store=store, name="x")
         settled(limiter)
         lease_some(limiter)
@@ -200,7 +196,7 @@ def test_unused_limiter_gives_back_its_lease(
 
 
 @pytest.mark.parametrize(("instances", "n"), [(1, 11), (1, 20), (2, 20)])
-def test_several_tokens_are_granted_as_soon_as_they_are_there(
+def test_several_tokens_are_granted_as_soon_as_available(
     pair: tuple[RedisStore, RedisStore], instances: int, n: int
 ) -> None:
     limiters = [sp.Limiter(10, 20, store=store, name="x") for store in pair[:instances]]
@@ -210,7 +206,7 @@ def test_several_tokens_are_granted_as_soon_as_they_are_there(
     assert not limiters[0].allow(n)
 
 
-def test_waiter_comes_sooner_than_its_own_share_would_let_it(pair: tuple[RedisStore, RedisStore]) -> None:
+def test_waiter_is_served_sooner_than_by_its_own_share(pair: tuple[RedisStore, RedisStore]) -> None:
     """By its fair share of 5 a second the last one would wait for three seconds and more."""
     limiter, other = (sp.Limiter(10, 40, store=store, name="x") for store in pair)
     settled(limiter, other)
@@ -261,7 +257,8 @@ def test_wait_that_would_pass_the_deadline_fails_at_once(pair: tuple[RedisStore,
 
 
 def test_cancelled_waiter_gives_its_token_back(pair: tuple[RedisStore, RedisStore]) -> None:
-    limiter = sp.Limiter(1, 10, store=pair[0], name="x")
+    # A busy machine may take seconds between two of these lines: next to nothing is earned in them.
+    limiter = sp.Limiter(0.01, 10, store=pair[0], name="x")
     settled(limiter)
     drain(limiter)
     before = limiter.tokens()
@@ -354,22 +351,22 @@ def test_keyed_rate_budget_is_shared_per_key(pair: tuple[RedisStore, RedisStore]
 
 
 def test_exchanges_are_emitted(pair: tuple[RedisStore, RedisStore]) -> None:
-    told: list[Any] = []
-    stop = sp.subscribe(told.append)
+    emitted_events: list[Any] = []
+    stop = sp.subscribe(emitted_events.append)
     try:
         limiter = sp.Limiter(100, 20, store=pair[0], name="x\n")
-        eventually(lambda: told)
+        eventually(lambda: emitted_events)
         limiter.allow()
     finally:
         stop()
-    first = next(event for event in told if isinstance(event, events.LeaseExchanged))
+    first = next(event for event in emitted_events if isinstance(event, events.LeaseExchanged))
     assert (first.operation, first.kind, first.level, first.instances) == ("x\\n", "limiter", 20.0, 1)
     assert first.held == 10 and first.latency > 0
 
 
 def test_instance_back_after_a_long_pause_has_one_token(shared_server: Server, prefix: str) -> None:
     """Its knowledge of the store is old by then; the others may have used it up."""
-    stores = [RedisStore(shared_server.url, prefix, TIMEOUT) for _ in range(5)]
+    stores = [RedisStore(shared_server.url, prefix, PATIENT_S) for _ in range(5)]
     clocks = [sp.testing.FakeClock() for _ in stores]
     limiters: list[sp.Limiter] = []
     try:

@@ -132,7 +132,7 @@ def test_password_is_not_in_the_error() -> None:
     assert "hunter2" not in str(caught.value)
 
 
-def test_false_is_not_shared(opened: list[sp.Registry]) -> None:
+def test_store_false_keeps_a_budget_local(opened: list[sp.Registry]) -> None:
     registry = sp.Registry.from_data({"policies": {}, "budgets": {"b": {"store": False}}})
     assert registry.budgets["b"].store is None
     assert registry.store is None
@@ -179,7 +179,7 @@ def test_reload_to_another_store_or_none_replaces_fleet_budgets(
     assert budget(registry, "fraud-score").store is None
 
 
-def test_written_and_read_again(tmp_path: Path, opened: list[sp.Registry]) -> None:
+def test_registry_with_a_store_round_trips(tmp_path: Path, opened: list[sp.Registry]) -> None:
     registry = sp.load(written(tmp_path, FILE), environ={})
     opened.append(registry)
     data = registry.dump()

@@ -23,15 +23,15 @@ RATE, BURST, SECONDS = 1000.0, 100, 1.0
 TRIES = 4
 
 
-def on_time(told: list[dict[str, Any]]) -> bool:
+def on_time(reports: list[dict[str, Any]]) -> bool:
     """Return True if the bound applies: all counted each other, and the busy ones were answered.
 
     A lease is for one horizon; a process that hears nothing for longer goes on as before, and is charged
     for it later.
     """
-    members = len(told)
-    busy = [each for each in told if each["callers"]]
-    return all(each["counted"] >= members and not each["outages"] for each in told) and all(
+    members = len(reports)
+    busy = [each for each in reports if each["callers"]]
+    return all(each["counted"] >= members and not each["outages"] for each in reports) and all(
         each["late"] <= leases.horizon_s(members) for each in busy
     )
 
@@ -39,21 +39,21 @@ def on_time(told: list[dict[str, Any]]) -> bool:
 @pytest.mark.parametrize(
     ("callers", "used"),
     [
-        pytest.param([10] * 8, 0.97, id="everybody"),
+        pytest.param([10] * 8, 0.97, id="all-busy"),
         pytest.param([40] + [0] * 7, 0.95, id="one of eight"),
     ],
 )
 def test_limit_is_kept_and_used(server: Server, callers: list[int], used: float) -> None:
     for _ in range(TRIES):
-        told = run_processes(server.url, SECONDS, RATE, BURST, callers)
-        admitted = sum(each["admitted"] for each in told)
+        reports = run_processes(server.url, SECONDS, RATE, BURST, callers)
+        admitted = sum(each["admitted"] for each in reports)
         assert server.keys_without_ttl() == []
-        if not on_time(told):
+        if not on_time(reports):
             server.ask("FLUSHALL")
             continue
         assert admitted <= BURST + RATE * SECONDS + leases.overshoot(RATE, BURST, len(callers))
         # A process without demand exchanges only now and then.
-        idle = [each["exchanges"] for each in told if not each["callers"]]
+        idle = [each["exchanges"] for each in reports if not each["callers"]]
         assert all(exchanges <= 4 + 1 / leases.HOT_S + SECONDS / leases.WARM_S for exchanges in idle)
         if admitted >= used * RATE * SECONDS:
             return

@@ -14,7 +14,7 @@ import pytest
 import redis
 import trio
 from tests.support.polling import eventually
-from tests.support.redis_servers import Cluster, Sentinel, Server, free_port
+from tests.support.redis_servers import PATIENT_S, Cluster, Sentinel, Server, free_port
 
 import stormproof as sp
 from stormproof import events
@@ -51,7 +51,7 @@ def test_bad_options_are_named(field: str, given: list[Any]) -> None:
             RedisStore(**{"url": NOWHERE, field: value})
 
 
-def test_server_that_is_down_keeps_nothing_from_being_made() -> None:
+def test_limiter_can_be_made_while_the_server_is_down() -> None:
     with RedisStore(NOWHERE) as store:
         assert store.state == "unknown"
         sp.Limiter(10, 1, store=store, name="x")
@@ -80,19 +80,19 @@ def test_environment_can_hold_the_url(shared_server: Server, monkeypatch: pytest
     ],
 )
 def test_password_is_never_shown(url: str) -> None:
-    told: list[Any] = []
-    stop = sp.subscribe(told.append)
+    emitted_events: list[Any] = []
+    stop = sp.subscribe(emitted_events.append)
     try:
         with RedisStore(url) as store:
             with pytest.raises(StoreUnavailable) as caught:
                 store.call("probe", "x")
             limiter = sp.Limiter(1, 1, store=store, name="x")
-            said = f"{store!r} {store} {store.describe()} {caught.value} {told} {limiter!r}"
+            said = f"{store!r} {store} {store.describe()} {caught.value} {emitted_events} {limiter!r}"
             with pytest.raises(TypeError, match="password"):
                 pickle.dumps(store)
     finally:
         stop()
-    assert any(isinstance(event, events.StoreDown) for event in told)
+    assert any(isinstance(event, events.StoreDown) for event in emitted_events)
     assert SECRET not in said
     assert "127.0.0.1:1" in repr(store)
 
@@ -120,7 +120,7 @@ def test_plain_names_stay_readable() -> None:
     assert key_of("sp", "limiter", "fraud-score/v2") == "sp:{fraud-score/v2}:limiter"
 
 
-def test_no_two_names_share_a_key() -> None:
+def test_different_names_never_share_a_key() -> None:
     names = [
         "a",
         "a}:limiter",
@@ -151,7 +151,7 @@ def scripts() -> list[Any]:
 
 
 @pytest.mark.parametrize("script", scripts(), ids=lambda path: path.name)
-def test_scripts_keep_the_rules(script: Any) -> None:
+def test_scripts_use_one_expiring_key_and_the_servers_time(script: Any) -> None:
     """One key, an end for it, time from the server alone. (That keys do end is seen on real servers.)"""
     text = script.read_text()
     assert not re.search(r"KEYS\[[^1]", text)
@@ -161,7 +161,7 @@ def test_scripts_keep_the_rules(script: Any) -> None:
 
 
 def test_script_that_was_flushed_is_sent_again(server: Server) -> None:
-    with RedisStore(server.url) as store:
+    with RedisStore(server.url, timeout=PATIENT_S) as store:
         key = store.key("probe", "x")
         store.call("probe", key)
         store.call("probe", key)
@@ -172,8 +172,8 @@ def test_script_that_was_flushed_is_sent_again(server: Server) -> None:
         assert store.stats()["outages"] == 0
 
 
-def test_whole_round_of_scripts_that_were_flushed(server: Server) -> None:
-    with RedisStore(server.url) as store:
+def test_batch_of_flushed_scripts_is_sent_again(server: Server) -> None:
+    with RedisStore(server.url, timeout=PATIENT_S) as store:
         requests = [Request("probe", store.key("probe", name), ()) for name in "abc"]
         requests.insert(1, Request("limiter", store.key("probe", "a"), (1, 1, 0, 0, 0, 0)))
         for _ in range(2):
@@ -209,10 +209,10 @@ def test_call_to_a_store_that_hangs_ends_with_the_timeout_and_the_next_at_once(s
 
 
 def test_each_change_of_health_is_emitted_once(server: Server) -> None:
-    told: list[Any] = []
-    stop = sp.subscribe(told.append)
+    changes: list[Any] = []
+    stop = sp.subscribe(changes.append)
     try:
-        with RedisStore(server.url, prefix="told", on_failure="open") as store:
+        with RedisStore(server.url, prefix="health", timeout=PATIENT_S, on_failure="open") as store:
             store.call("probe", store.key("probe", "x"))
             server.kill()
             for _ in range(3):
@@ -222,14 +222,14 @@ def test_each_change_of_health_is_emitted_once(server: Server) -> None:
             eventually(lambda: store.state == "up")
     finally:
         stop()
-    down, up = told
-    assert down == events.StoreDown("told", "redis.exceptions.ConnectionError", "open")
-    assert type(up) is events.StoreUp and up.operation == "told" and up.down_for > 0
+    down, up = changes
+    assert down == events.StoreDown("health", "redis.exceptions.ConnectionError", "open")
+    assert type(up) is events.StoreUp and up.operation == "health" and up.down_for > 0
 
 
 def test_each_change_is_one_line_in_the_log(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "stormproof")
-    with RedisStore(server.url, prefix="told") as store:
+    with RedisStore(server.url, prefix="health", timeout=PATIENT_S) as store:
         store.call("probe", store.key("probe", "x"))
         server.kill()
         with pytest.raises(StoreUnavailable):
@@ -238,11 +238,11 @@ def test_each_change_is_one_line_in_the_log(server: Server, caplog: pytest.LogCa
         eventually(lambda: store.state == "up")
         eventually(lambda: len(caplog.records) >= 2)
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
-    assert "store told cannot be used" in caplog.messages[0]
+    assert "store health cannot be used" in caplog.messages[0]
 
 
 def test_error_of_one_key_leaves_the_store_up(shared_server: Server) -> None:
-    with RedisStore(shared_server.url, prefix="onekey") as store:
+    with RedisStore(shared_server.url, prefix="onekey", timeout=PATIENT_S) as store:
         shared_server.ask("SET", store.key("limiter", "x"), "text", "PX", 5000)
         with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
             store.call("limiter", store.key("limiter", "x"), 1, 1, 0, 0, 0, 0)
@@ -257,12 +257,12 @@ def test_store_takes_a_client_of_one_server(shared_server: Server, way: str) -> 
     client = shared_server.client(decode_responses=True)
     url = shared_server.url
     target: Any = {"url": url, "valkey": url.replace("redis", "valkey"), "client": client}[way]
-    with RedisStore(target, prefix=f"way-{way}") as store:
+    with RedisStore(target, prefix=f"way-{way}", timeout=PATIENT_S) as store:
         assert store.call("probe", store.key("probe", "x")) == b"OK"
     client.close()
 
 
-def test_client_lends_its_address_and_nothing_else(shared_server: Server) -> None:
+def test_store_takes_only_the_address_of_a_client(shared_server: Server) -> None:
     slow = redis.Redis(port=shared_server.port, socket_timeout=60, db=3)
     with RedisStore(slow, prefix="lent", timeout=0.25) as store:
         store.call("probe", store.key("probe", "x"))
@@ -278,17 +278,17 @@ def test_client_lends_its_address_and_nothing_else(shared_server: Server) -> Non
 
 def test_store_takes_a_client_of_a_sentinel(server: Server) -> None:
     with Sentinel(server) as sentinel:
-        with RedisStore(sentinel.url, timeout=0.5) as store:
+        with RedisStore(sentinel.url, timeout=PATIENT_S) as store:
             assert store.call("probe", store.key("probe", "x")) == b"OK"
             assert server.ask("PTTL", store.key("probe", "x")) > 0
         client = redis.sentinel.Sentinel([("127.0.0.1", sentinel.port)]).master_for("mymaster")
-        with RedisStore(client, prefix="b", timeout=0.5) as store:
+        with RedisStore(client, prefix="b", timeout=PATIENT_S) as store:
             assert store.call("probe", store.key("probe", "x")) == b"OK"
         client.close()
 
 
 def test_store_works_on_a_cluster(cluster: Cluster) -> None:
-    with RedisStore(cluster.url, timeout=0.5) as store:
+    with RedisStore(cluster.url, timeout=PATIENT_S) as store:
         # Enough of them that every node has some.
         limiters = [sp.Limiter(100, 10, store=store, name=f"limiter-{index}") for index in range(12)]
         eventually(lambda: len(store.inspect()) >= 12)
@@ -303,15 +303,15 @@ def test_store_works_on_a_cluster(cluster: Cluster) -> None:
 
 def test_store_takes_a_plain_url_or_a_client_of_a_cluster(cluster: Cluster) -> None:
     plain = f"redis://127.0.0.1:{cluster.servers[1].port}"
-    with RedisStore(plain, cluster=True, prefix="p", timeout=0.5) as store:
+    with RedisStore(plain, cluster=True, prefix="p", timeout=PATIENT_S) as store:
         assert [store.call("probe", store.key("probe", name)) for name in "abcdef"] == [b"OK"] * 6
     client = redis.cluster.RedisCluster.from_url(plain)
-    with RedisStore(client, prefix="c", timeout=0.5) as store:
+    with RedisStore(client, prefix="c", timeout=PATIENT_S) as store:
         assert [store.call("probe", store.key("probe", name)) for name in "abcdef"] == [b"OK"] * 6
     client.close()
 
 
-def test_cluster_that_is_down() -> None:
+def test_cluster_that_is_down_raises_store_unavailable() -> None:
     with RedisStore(f"redis+cluster://127.0.0.1:{free_port()}") as store:
         with pytest.raises(StoreUnavailable):
             store.call("probe", store.key("probe", "x"))
@@ -322,7 +322,7 @@ def test_cluster_that_is_down() -> None:
 
 
 def test_store_is_callable_from_asyncio_loops_and_trio(shared_server: Server) -> None:
-    with RedisStore(shared_server.url, prefix="async", timeout=1) as store:
+    with RedisStore(shared_server.url, prefix="async", timeout=PATIENT_S) as store:
 
         async def several() -> list[Any]:
             return [await store.acall("probe", store.key("probe", "x")) for _ in range(3)]
@@ -352,7 +352,7 @@ def test_call_that_is_cancelled_leaves_no_half_read_answer(server: Server) -> No
         asyncio.run(cancelled())
 
 
-def test_async_calls_while_it_is_down_need_no_thread() -> None:
+def test_async_calls_during_an_outage_need_no_thread() -> None:
     with RedisStore(NOWHERE) as store:
         with pytest.raises(StoreUnavailable):
             store.call("probe", "x")
@@ -370,8 +370,8 @@ def test_async_calls_while_it_is_down_need_no_thread() -> None:
 
 def test_inspection_lists_existing_keys(shared_server: Server) -> None:
     with (
-        RedisStore(shared_server.url, prefix="look") as store,
-        RedisStore(shared_server.url, "look2") as other,
+        RedisStore(shared_server.url, prefix="look", timeout=PATIENT_S) as store,
+        RedisStore(shared_server.url, "look2", timeout=PATIENT_S) as other,
     ):
         limiter = sp.Limiter(100, 10, store=store, name="calls")
         kept = (
@@ -402,7 +402,7 @@ def test_inspection_shows_foreign_keys_beside_its_own(shared_server: Server) -> 
         ("HSET", "odd:{d}:limiter", "level", 2_000_000, "now", 3),
     ):
         shared_server.ask(*command)
-    with RedisStore(shared_server.url, prefix="odd") as store:
+    with RedisStore(shared_server.url, prefix="odd", timeout=PATIENT_S) as store:
         found = {entry["name"]: entry["state"] for entry in store.inspect()}
     assert found == {
         "a": {"state": "unreadable"},
@@ -412,7 +412,7 @@ def test_inspection_shows_foreign_keys_beside_its_own(shared_server: Server) -> 
     }
 
 
-def test_inspection_of_a_store_that_is_down() -> None:
+def test_inspection_of_a_store_that_is_down_raises() -> None:
     with RedisStore(NOWHERE) as store, pytest.raises(StoreUnavailable):
         store.inspect()
 

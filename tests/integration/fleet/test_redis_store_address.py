@@ -147,7 +147,7 @@ def test_server_that_does_not_speak_redis_counts_as_a_store_that_is_down(listene
         assert all(limiter.allow() for limiter in limiters for _ in range(5))
 
 
-def test_error_of_our_own_keeps_no_core_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_with_an_internal_error_stops_asking(monkeypatch: pytest.MonkeyPatch) -> None:
     """For any reason: without an answer the store is not reported as up, and the asking ends."""
     asked = 0
 

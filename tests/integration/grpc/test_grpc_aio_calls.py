@@ -116,7 +116,9 @@ async def _read(call: Any) -> Any:
     return await (call if hasattr(call, "__await__") else call.read())
 
 
-def test_cancelled_in_a_wait_it_makes_no_further_call(connect: Callable[..., Aio], server: Server) -> None:
+def test_call_cancelled_in_a_wait_makes_no_further_attempt(
+    connect: Callable[..., Aio], server: Server
+) -> None:
     client = connect(sp.Policy(sp.Retry(backoff=sp.Constant(20), budget=None)))
     server.script = [UNAVAILABLE] * 3
 
@@ -156,7 +158,7 @@ def test_stream_can_be_read_and_is_a_call(
     client.run(work)
 
 
-def test_requests_written_by_hand(connect: Callable[..., Aio], server: Server) -> None:
+def test_requests_written_by_hand_are_answered(connect: Callable[..., Aio], server: Server) -> None:
     bulkhead = sp.Bulkhead(1)
     client = connect(sp.Policy(sp.Retry(attempts=3, backoff=WAIT, budget=None), bulkhead))
 
@@ -195,7 +197,7 @@ def test_requests_written_by_hand_are_not_retried(
     assert server.calls == 1
 
 
-def test_nothing_waits_for_writes_after_the_call_has_ended(
+def test_write_after_the_end_of_the_call_does_not_wait(
     connect: Callable[..., Aio], server: Server, policy: sp.Policy
 ) -> None:
     client = connect(policy)

@@ -12,7 +12,7 @@ import pytest
 from tests.support.grpc_server import EXHAUSTED, UNAVAILABLE, Server
 
 import stormproof as sp
-from stormproof import grpc as hfg
+from stormproof import grpc as spg
 from stormproof._classify.exhaustion import exhausted_by
 
 Connect = Callable[..., Any]
@@ -41,8 +41,8 @@ def test_a6s_metadata_is_sent_if_the_channel_does_not_retry(connect: Connect, se
     server.script = [UNAVAILABLE]
     off = [("grpc.enable_retries", 0)]
     connect(sp.Policy(retrying()), channel_options=off).unary(metadata=(("x-mine", "1"),))
-    told = [(m.get("grpc-previous-rpc-attempts"), m.get("x-mine")) for m, _, _ in server.seen]
-    assert told == [(None, "1"), ("1", "1")]
+    sent = [(m.get("grpc-previous-rpc-attempts"), m.get("x-mine")) for m, _, _ in server.seen]
+    assert sent == [(None, "1"), ("1", "1")]
 
 
 def test_attempt_metadata_can_be_left_out(connect: Connect, server: Server) -> None:
@@ -68,7 +68,7 @@ def test_last_error_surfaces_noted_and_marked(connect: Connect, server: Server) 
     assert server.calls == 3
 
 
-def test_outer_layer_does_not_retry_it_again(connect: Connect, server: Server) -> None:
+def test_outer_layer_does_not_retry_an_exhausted_call(connect: Connect, server: Server) -> None:
     server.script = [UNAVAILABLE] * 9
     client = connect(sp.Policy(retrying()))
     with pytest.raises(grpc.RpcError):
@@ -112,7 +112,7 @@ def test_empty_budget_stops_with_the_servers_error(connect: Connect, server: Ser
     assert server.calls == 2
 
 
-def test_results_can_be_refused_and_are_the_messages(connect: Connect, server: Server) -> None:
+def test_on_result_gets_the_message_and_may_refuse_it(connect: Connect, server: Server) -> None:
     seen: list[bytes] = []
 
     def not_yet(message: bytes) -> bool:
@@ -195,7 +195,9 @@ def test_call_past_its_deadline_is_not_sent(connect: Connect, server: Server, me
 
 
 @pytest.mark.parametrize("method", ["unary", "down"])
-def test_open_breaker_is_an_error_of_both_worlds(connect: Connect, server: Server, method: str) -> None:
+def test_open_breaker_raises_circuit_open_and_rpc_error(
+    connect: Connect, server: Server, method: str
+) -> None:
     breaker = sp.Breaker(name="wire")
     client = connect(sp.Policy(retrying(), breaker))
     breaker.force_open()
@@ -203,7 +205,7 @@ def test_open_breaker_is_an_error_of_both_worlds(connect: Connect, server: Serve
         getattr(client, method)()
     error: Any = caught.value
     assert isinstance(error, grpc.RpcError)
-    assert isinstance(error, hfg.RpcCircuitOpen)
+    assert isinstance(error, spg.RpcCircuitOpen)
     assert error.code() is UNAVAILABLE
     assert "wire is open" in error.details()
     assert not sp.transient(error)
@@ -244,7 +246,7 @@ def test_stream_without_messages_is_a_success(connect: Connect, server: Server) 
     assert server.calls == 1
 
 
-def test_stream_that_never_begins(connect: Connect, server: Server) -> None:
+def test_stream_that_never_begins_exhausts_its_attempts(connect: Connect, server: Server) -> None:
     server.script = [UNAVAILABLE] * 3
     with pytest.raises(grpc.RpcError) as caught:
         connect(sp.Policy(retrying())).down()
@@ -305,9 +307,7 @@ def test_loser_of_a_hedge_is_cancelled_on_the_wire(connect: Connect, server: Ser
     assert server.attempts_sent() == [None, "1"]
 
 
-def test_failure_that_may_pass_hedges_at_once_and_a_fatal_one_stops_all(
-    connect: Connect, server: Server
-) -> None:
+def test_transient_failure_hedges_at_once_and_a_fatal_one_stops_all(connect: Connect, server: Server) -> None:
     client = connect(sp.Policy(sp.Hedge(100, idempotent=True)))
     server.script = [UNAVAILABLE]
     assert client.unary(b"a") == b"re:a"
@@ -327,7 +327,7 @@ def test_methods_declared_idempotent_are_hedged(connect: Connect, server: Server
 
 
 @pytest.mark.parametrize("declared", [(), ("other.Service/Unary",)])
-def test_nothing_else_is_hedged(connect: Connect, server: Server, declared: Any) -> None:
+def test_undeclared_methods_are_not_hedged(connect: Connect, server: Server, declared: Any) -> None:
     client = connect(sp.Policy(sp.Hedge(0)), idempotent=declared)
     assert [client.unary(b"a") for _ in range(20)] == [b"re:a"] * 20
     server.wait_until_quiet()
@@ -376,14 +376,14 @@ def test_method_without_a_policy_is_left_alone(connect: Connect, server: Server)
 
 
 def test_operation_is_the_method_and_keys_see_the_call(connect: Connect, server: Server) -> None:
-    told: list[Any] = []
+    events: list[Any] = []
     keys: list[Any] = []
 
-    def key(rpc: hfg.Rpc) -> str:
+    def key(rpc: spg.Rpc) -> str:
         keys.append((rpc.method, rpc.request, rpc.timeout))
         return rpc.method
 
-    stop = sp.subscribe(told.append)
+    stop = sp.subscribe(events.append)
     try:
         server.script = [UNAVAILABLE]
         client = connect(sp.Policy(retrying(), sp.keyed(sp.Breaker(), key=key)))
@@ -391,8 +391,8 @@ def test_operation_is_the_method_and_keys_see_the_call(connect: Connect, server:
     finally:
         stop()
     assert keys == [("/test.Wire/Unary", b"secret", 50)] * 2
-    assert {event.operation for event in told} == {"/test.Wire/Unary"}
-    assert "secret" not in repr(told)
+    assert {event.operation for event in events} == {"/test.Wire/Unary"}
+    assert "secret" not in repr(events)
 
 
 # The same as a native channel.
@@ -422,7 +422,7 @@ CONFIG = {
         ({}, {"maxTokens": 4, "tokenRatio": 0.1}, [UNAVAILABLE] * 9, 2),
     ],
 )
-def test_native_channel_makes_as_many_calls(
+def test_native_channel_makes_the_same_number_of_calls(
     connect: Connect, server: Server, change: Any, throttling: Any, script: list[Any], calls: int
 ) -> None:
     config: dict[str, Any] = {
@@ -430,7 +430,7 @@ def test_native_channel_makes_as_many_calls(
     }
     if throttling is not None:
         config["retryThrottling"] = throttling
-    policies = hfg.from_service_config(json.dumps(config))
+    policies = spg.from_service_config(json.dumps(config))
 
     def outcome(client: Any) -> tuple[Any, int]:
         server.script, before = list(script), server.calls
@@ -441,7 +441,7 @@ def test_native_channel_makes_as_many_calls(
         return reply, server.calls - before
 
     ours = outcome(connect(policies))
-    native_options = [("grpc.service_config", hfg.to_service_config(policies))]
+    native_options = [("grpc.service_config", spg.to_service_config(policies))]
     native = outcome(connect(lambda method: None, channel_options=native_options))
     assert ours == native
     assert ours[1] == calls

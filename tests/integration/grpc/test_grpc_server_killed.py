@@ -118,7 +118,7 @@ def old() -> Iterator[Process]:
 
 
 @pytest.mark.parametrize("method", ["unary", "down"])
-def test_call_goes_on_with_the_next_server(connect: Any, old: Process, successor: Any, method: str) -> None:
+def test_call_is_retried_on_the_next_server(connect: Any, old: Process, successor: Any, method: str) -> None:
     policy = sp.Policy(
         sp.Retry(attempts=3, backoff=sp.Constant(0.01), budget=None, before_attempt=successor(old))
     )

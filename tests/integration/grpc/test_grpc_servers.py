@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 import stormproof as sp
-from stormproof import grpc as hfg
+from stormproof import grpc as spg
 from stormproof._classify.exhaustion import Mark, mark
 
 LONG_S = 20.0
@@ -92,7 +92,7 @@ def registered(methods: dict[str, Any]) -> Any:
 @contextlib.contextmanager
 def sync_server(handlers: Handlers, workers: int = 8, **options: Any) -> Iterator[str]:
     pool = futures.ThreadPoolExecutor(workers)
-    server = grpc.server(pool, interceptors=hfg.server_interceptors(**options))
+    server = grpc.server(pool, interceptors=spg.server_interceptors(**options))
     server.add_generic_rpc_handlers(registered(handlers.sync()))
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
@@ -108,7 +108,7 @@ def aio_server(handlers: Handlers, **options: Any) -> Iterator[str]:
     over = threading.Event()
 
     async def serve() -> None:
-        server = grpc.aio.server(interceptors=hfg.aio_server_interceptors(**options))
+        server = grpc.aio.server(interceptors=spg.aio_server_interceptors(**options))
         server.add_generic_rpc_handlers(registered(handlers.aio()))
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
@@ -293,7 +293,7 @@ def test_exhausted_error_sends_do_not_retry(serve: Any, handlers: Handlers) -> N
         assert client.status() == (code, "-1")
 
 
-def test_other_errors_are_left_to_grpc(serve: Any, handlers: Handlers) -> None:
+def test_other_errors_of_a_handler_are_left_to_grpc(serve: Any, handlers: Handlers) -> None:
     handlers.work = raises(ConnectionError("x"))
     assert serve().status() == (grpc.StatusCode.UNKNOWN, None)
 
@@ -330,7 +330,7 @@ def test_three_layers_do_not_multiply() -> None:
 
     def calling(target: str) -> tuple[Any, Work]:
         channel = grpc.insecure_channel(target)
-        stub = grpc.intercept_channel(channel, *hfg.interceptors(policy)).unary_unary("/test.Server/Unary")
+        stub = grpc.intercept_channel(channel, *spg.interceptors(policy)).unary_unary("/test.Server/Unary")
         return channel, lambda request: stub(request, timeout=LONG_S)
 
     with contextlib.ExitStack() as stack:
@@ -394,10 +394,12 @@ def test_shedding_refuses_calls_beyond_its_limit(serve: Any, handlers: Handlers,
 
 
 def test_shed_calls_are_emitted_with_their_reason(serve: Any, handlers: Handlers) -> None:
-    told: list[str] = []
+    reasons: list[str] = []
     inside, free = held(handlers)
     client = serve(shed=2, retry_share=0.5)
-    stop = sp.subscribe(lambda event: told.append(event.reason) if type(event).__name__ == "Shed" else None)
+    stop = sp.subscribe(
+        lambda event: reasons.append(event.reason) if type(event).__name__ == "Shed" else None
+    )
     try:
         calls = [client.calls["Unary"].future(b"hold")]
         assert inside.acquire(timeout=LONG_S)
@@ -409,7 +411,7 @@ def test_shed_calls_are_emitted_with_their_reason(serve: Any, handlers: Handlers
         assert [call.result(LONG_S) for call in calls] == [b"hold", b"hold"]
     finally:
         stop()
-    assert told == ["retry", "full"]
+    assert reasons == ["retry", "full"]
 
 
 def test_places_come_back_after_failures(serve: Any, handlers: Handlers) -> None:
@@ -441,6 +443,6 @@ def _eventually(holds: Callable[[], bool]) -> None:
     ],
 )
 def test_bad_server_option_is_refused(options: Any, says: str) -> None:
-    for make in (hfg.server_interceptors, hfg.aio_server_interceptors):
+    for make in (spg.server_interceptors, spg.aio_server_interceptors):
         with pytest.raises((TypeError, ValueError), match=says):
             make(**options)

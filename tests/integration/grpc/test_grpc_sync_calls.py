@@ -42,7 +42,7 @@ def pairs(metadata: Any) -> dict[str, Any]:
 # What grpc hides, and `native` finds. If one of these fails, read that module first.
 
 
-def test_interceptor_knows_if_it_was_called_for_a_future(server: Server) -> None:
+def test_interceptor_distinguishes_futures_from_blocking_calls(server: Server) -> None:
     seen: list[bool] = []
 
     class Look(grpc.UnaryUnaryClientInterceptor):  # type: ignore[type-arg]
@@ -77,7 +77,7 @@ def test_with_call_returns_response_and_call(
     assert pairs(call.trailing_metadata())["x-trailing"] == "t"
 
 
-def test_future_is_there_before_its_answer(
+def test_future_is_returned_before_the_response(
     connect: Callable[..., Sync], server: Server, policy: sp.Policy
 ) -> None:
     server.script = ["hang"]
@@ -101,12 +101,12 @@ def test_future_reports_result_status_and_metadata(
     connect: Callable[..., Sync], server: Server, policy: sp.Policy
 ) -> None:
     server.script = [UNAVAILABLE]
-    told = threading.Event()
+    called_back = threading.Event()
     done: list[Any] = []
     call = connect(policy).stub_unary.future(b"a")
-    call.add_done_callback(lambda ended: (done.append(ended), told.set()))
+    call.add_done_callback(lambda ended: (done.append(ended), called_back.set()))
     assert call.result(LONG_S) == b"re:a"
-    assert told.wait(LONG_S)
+    assert called_back.wait(LONG_S)
     assert done == [call]
     assert call.exception() is None
     assert call.traceback() is None
@@ -168,7 +168,7 @@ def test_refused_future_reports_unavailable(connect: Callable[..., Sync], server
 
 
 def test_other_interceptors_may_wrap_ours_or_be_wrapped(server: Server, policy: sp.Policy) -> None:
-    from stormproof import grpc as hfg
+    from stormproof import grpc as spg
 
     outcomes: list[Any] = []
     inner: list[Any] = []
@@ -185,7 +185,7 @@ def test_other_interceptors_may_wrap_ours_or_be_wrapped(server: Server, policy: 
             return continuation(client_call_details, request)
 
     breaker = sp.Breaker()
-    row = (Outer(), *hfg.interceptors(policy.with_()), *hfg.interceptors(sp.Policy(breaker)), Inner())
+    row = (Outer(), *spg.interceptors(policy.with_()), *spg.interceptors(sp.Policy(breaker)), Inner())
     with grpc.insecure_channel(server.target) as channel:
         method = grpc.intercept_channel(channel, *row).unary_unary("/test.Wire/Unary")
         server.script = [UNAVAILABLE, UNAVAILABLE]
@@ -219,7 +219,7 @@ def test_stream_is_a_call(connect: Callable[..., Sync], server: Server, policy: 
     assert list(call) == []
 
 
-def test_asking_a_stream_for_its_metadata_opens_it(
+def test_reading_the_metadata_of_a_stream_starts_the_call(
     connect: Callable[..., Sync], server: Server, policy: sp.Policy
 ) -> None:
     server.script = [UNAVAILABLE]
@@ -242,9 +242,9 @@ def test_failed_stream_raises_the_same_error_on_every_read(
         errors.append(caught.value)
     assert errors[0] is errors[1] is call.exception()
     assert (call.code(), call.done()) == (UNAVAILABLE, True)
-    told: list[Any] = []
-    call.add_done_callback(told.append)
-    assert told == [call]
+    callbacks: list[Any] = []
+    call.add_done_callback(callbacks.append)
+    assert callbacks == [call]
     assert server.calls == 3
 
 
@@ -309,14 +309,14 @@ def test_fallback_gives_the_items(connect: Callable[..., Sync], server: Server) 
 def test_stream_cancelled_before_it_is_read_has_ended(
     connect: Callable[..., Sync], server: Server, policy: sp.Policy
 ) -> None:
-    told: list[Any] = []
+    callbacks: list[Any] = []
     stream = connect(policy).stub_down(b"a")
-    stream.add_done_callback(told.append)
+    stream.add_done_callback(callbacks.append)
     assert stream.cancel()
-    assert (stream.done(), stream.cancelled(), told) == (True, True, [stream])
+    assert (stream.done(), stream.cancelled(), callbacks) == (True, True, [stream])
     assert not stream.cancel()
-    stream.add_done_callback(told.append)
-    assert told == [stream, stream]
+    stream.add_done_callback(callbacks.append)
+    assert callbacks == [stream, stream]
     assert stream.code() is grpc.StatusCode.CANCELLED
     with pytest.raises(grpc.RpcError):
         next(stream)

@@ -25,7 +25,7 @@ async def test_file_is_sent_again_from_its_beginning(http: Http) -> None:
 
 
 @each_client
-async def test_body_is_made_anew_for_every_attempt(http: Http) -> None:
+async def test_body_is_made_again_for_every_attempt(http: Http) -> None:
     http.server.on("/", answer(503), reset(), answer(200))
     made: list[io.BytesIO] = []
 

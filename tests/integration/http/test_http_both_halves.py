@@ -11,5 +11,5 @@ _PROMISES = [(stack, check) for stack in STACKS for check in CHECKS if has(stack
 
 @pytest.mark.parametrize(("stack", "check"), _PROMISES)
 @pytest.mark.parametrize("client", CLIENTS)
-def test_client_and_server_stack_keep_what_the_docs_promise(client: str, stack: str, check: str) -> None:
+def test_client_and_server_stack_behave_as_documented(client: str, stack: str, check: str) -> None:
     assert holds(client, stack, check)

@@ -38,7 +38,7 @@ async def test_deadline_bounds_an_attempt_that_hangs(http: Http) -> None:
     started = time.monotonic()
     with pytest.raises(Exception) as caught:
         await http.client(_bounded(0.2)).get("/", timeout=30)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
     assert isinstance(caught.value, (TimeoutError, *http.kind.slow)), repr(caught.value)
     # On a busy machine the time is over before the request has arrived.
     assert len(http.server.seen) <= 1
@@ -51,16 +51,16 @@ async def test_ambient_deadline_bounds_the_call(http: Http) -> None:
     started = time.monotonic()
     with pytest.raises(Exception) as caught, sp.deadline(0.2):
         await client.get("/", timeout=30)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
     assert isinstance(caught.value, (TimeoutError, *http.kind.slow)), repr(caught.value)
 
 
 @each_client
-async def test_clients_own_timeout_stands_where_it_is_shorter(http: Http) -> None:
+async def test_shorter_client_timeout_wins_over_the_deadline(http: Http) -> None:
     http.server.on("/", hang(), answer(200, b"ok"))
     assert (await http.client(_bounded(30)).get("/", timeout=0.5)).body == b"ok"
     first, second = http.server.seen
-    assert second.at - first.at < 5
+    assert second.at - first.at < 20
 
 
 @each_client
@@ -69,16 +69,16 @@ async def test_attempts_timeout_is_the_policys_where_that_is_shorter(http: Http)
     policy = sp.Policy(*retry().strategies, sp.Timeout(0.5))
     assert (await http.client(policy).get("/", timeout=30)).body == b"ok"
     first, second = http.server.seen
-    assert second.at - first.at < 5
+    assert second.at - first.at < 20
 
 
 @each_client
 async def test_no_wait_begins_that_would_end_past_the_deadline(http: Http) -> None:
     http.server.on("/", answer(503, b"now"))
     started = time.monotonic()
-    got = await http.client(_bounded(5, backoff=sp.Constant(60))).get("/")
+    got = await http.client(_bounded(15, backoff=sp.Constant(25))).get("/")
     assert (got.status, got.body) == (503, b"now")
-    assert time.monotonic() - started < 4
+    assert time.monotonic() - started < 14
     assert len(http.server.seen) == 1
 
 
@@ -109,14 +109,14 @@ async def test_body_that_streams_has_the_callers_time(http: Http, stream: bool, 
 
 
 @each_client
-async def test_deadline_around_the_reading_still_bounds_it(http: Http) -> None:
-    http.server.on("/", _pausing(20))
+async def test_deadline_bounds_the_reading_of_a_stream(http: Http) -> None:
+    http.server.on("/", _pausing(28))
     policy = sp.Policy(*retry().strategies, sp.Timeout(0.4))
     client = http.client(policy)
     started = time.monotonic()
     with pytest.raises(Exception) as caught, sp.deadline(0.6):
         await (await client.get("/", stream=True, timeout=30)).rest()
-    assert 0.4 < time.monotonic() - started < 10
+    assert 0.4 < time.monotonic() - started < 20
     # requests has no timeout error for bodies.
     assert isinstance(caught.value, (TimeoutError, *http.kind.slow, requests.ConnectionError))
 
@@ -151,7 +151,7 @@ async def test_clients_own_timeout_is_not_ours(http: Http) -> None:
 
 # In async code a scope that has ended interrupts the first await inside, whatever that is.
 @each_sync_client
-async def test_switched_off_nothing_is_refused(http: Http) -> None:
+async def test_disabled_client_ignores_an_ended_deadline(http: Http) -> None:
     http.server.on("/", answer(200, b"ok"))
     client = http.client(retry())
     with sp.deadline(0), sp.disabled():

@@ -54,15 +54,15 @@ async def test_answer_after_errors_is_the_last_one(http: Http) -> None:
 
 @each_client
 async def test_fatal_error_is_raised_at_once(http: Http) -> None:
-    told: list[object] = []
-    stop = sp.subscribe(told.append)
+    events: list[object] = []
+    stop = sp.subscribe(events.append)
     try:
         with pytest.raises(Exception) as caught:
             await http.client(retry()).get("http://127.0.0.1:1\x00/")
     finally:
         stop()
     assert not isinstance(caught.value, AssertionError)
-    assert "Retrying" not in [type(event).__name__ for event in told]
+    assert "Retrying" not in [type(event).__name__ for event in events]
 
 
 @each_client

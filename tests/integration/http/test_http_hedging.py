@@ -67,7 +67,7 @@ async def test_hedges_that_all_answer_503_return_the_503(http: Http) -> None:
 
 @pytest.mark.proves("invariant 16")
 @each_client
-async def test_loser_is_closed(http: Http) -> None:
+async def test_losing_hedge_closes_its_response(http: Http) -> None:
     http.server.on("/", hang(), answer(200, b"fast"))
     client = http.client(_hedged())
     assert (await client.get("/", timeout=0.5)).body == b"fast"
@@ -79,7 +79,7 @@ async def test_loser_is_closed(http: Http) -> None:
 @each_client
 @pytest.mark.parametrize("max", [2, 3])
 async def test_hedges_never_exceed_max(http: Http, max: int) -> None:
-    # Whatever more there would be has a moment to arrive.
+    # The answer is late, so that one hedge too many would have time to arrive.
     http.server.on("/", once(lambda: len(http.server.seen) >= max, late(0.05, answer(200, b"slow"))))
     assert (await http.client(_hedged(max=max, after=0.01)).get("/")).body == b"slow"
     assert len(http.server.seen) == max

@@ -13,7 +13,7 @@ UNSAFE = ["POST", "PATCH"]
 
 
 @each_client
-async def test_methods_that_may_be_repeated(http: Http) -> None:
+async def test_only_safe_methods_are_retried(http: Http) -> None:
     client = http.client(retry(attempts=2))
     for method in SAFE + UNSAFE:
         http.server.on(f"/{method}", answer(503))
@@ -44,20 +44,22 @@ async def test_post_is_repeated_when_nothing_was_processed(http: Http) -> None:
 
 @each_client
 async def test_post_is_repeated_when_the_connection_is_refused(http: Http) -> None:
-    told: list[sp.events.Retrying] = []
-    stop = sp.subscribe(lambda event: told.append(event) if isinstance(event, sp.events.Retrying) else None)
+    retries: list[sp.events.Retrying] = []
+    stop = sp.subscribe(
+        lambda event: retries.append(event) if isinstance(event, sp.events.Retrying) else None
+    )
     try:
         with pytest.raises(http.kind.refused) as caught:
             await http.client(retry(attempts=3)).post(f"http://127.0.0.1:{unused_port()}/")
     finally:
         stop()
-    assert len(told) == 2
+    assert len(retries) == 2
     assert any("3 attempts" in note for note in caught.value.__notes__)
 
 
 @each_client
 @pytest.mark.parametrize("method", UNSAFE)
-async def test_key_of_the_users_makes_it_repeatable(http: Http, method: str) -> None:
+async def test_users_idempotency_key_makes_a_post_retryable(http: Http, method: str) -> None:
     http.server.on("/", answer(503), reset(), answer(201))
     got = await http.client(retry()).request(method, "/", body=b"pay", headers={"Idempotency-Key": "k-1"})
     assert got.status == 201

@@ -39,7 +39,7 @@ async def test_attempt_number_is_sent_from_the_second_attempt_on(http: Http) -> 
 
 
 @each_client
-async def test_headers_have_other_names_or_are_left_out(http: Http) -> None:
+async def test_propagation_headers_can_be_renamed_or_left_out(http: Http) -> None:
     http.server.on("/", answer(503), answer(200), answer(503), answer(200))
     with sp.deadline(30):
         await http.client(retry(), timeout_header="X-Left", attempt_header="X-Try").get("/")
@@ -50,19 +50,19 @@ async def test_headers_have_other_names_or_are_left_out(http: Http) -> None:
 
 
 @each_client
-async def test_request_may_say_not_to_retry(http: Http) -> None:
+async def test_request_override_switches_retries_off(http: Http) -> None:
     if http.kind.overrides_by_middleware:
-        told: dict[str, object] = {"policy": sp.Policy()}
+        overrides: dict[str, object] = {"policy": sp.Policy()}
     else:
-        told = {"retry": False}
+        overrides = {"retry": False}
     http.server.on("/", answer(503), answer(200))
     client = http.client(retry())
-    assert (await client.get("/", override=told)).status == 503
+    assert (await client.get("/", override=overrides)).status == 503
     assert (await client.get("/")).status == 200
 
 
 @each_client
-async def test_request_may_bring_its_policy(http: Http) -> None:
+async def test_request_override_replaces_the_policy(http: Http) -> None:
     http.server.on("/", answer(503))
     client = http.client(retry(attempts=4))
     assert (await client.get("/", override={"policy": retry(attempts=2)})).status == 503
@@ -70,13 +70,13 @@ async def test_request_may_bring_its_policy(http: Http) -> None:
 
 
 @each_client
-async def test_request_may_bring_its_key(http: Http) -> None:
+async def test_request_override_sets_the_idempotency_key(http: Http) -> None:
     http.server.on("/", answer(503), answer(200))
     client = http.client(retry())
-    told = {"idempotency_key": "order-7"}
+    overrides = {"idempotency_key": "order-7"}
     if http.kind.overrides_by_middleware:
-        told = {"policy": retry(), "idempotency_key": lambda request: "order-7"}  # type: ignore[dict-item]
-    assert (await client.post("/", override=told)).status == 200
+        overrides = {"policy": retry(), "idempotency_key": lambda request: "order-7"}  # type: ignore[dict-item]
+    assert (await client.post("/", override=overrides)).status == 200
     assert [seen.header("Idempotency-Key") for seen in http.server.seen] == ["order-7", "order-7"]
 
 

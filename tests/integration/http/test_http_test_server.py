@@ -15,11 +15,11 @@ from tests.support.http.each_client import Http, each_client
 
 @each_client
 async def test_script_plays_one_step_per_request_and_repeats_the_last(http: Http) -> None:
-    http.server.on("/a", s.answer(503), s.answer(200, b"ok", [("X-Told", "1")]))
+    http.server.on("/a", s.answer(503), s.answer(200, b"ok", [("X-Reply", "1")]))
     client = http.client()
     answers = [await client.get("/a") for _ in range(3)]
     assert [(answer.status, answer.body) for answer in answers] == [(503, b""), (200, b"ok"), (200, b"ok")]
-    assert answers[1].headers["x-told"] == "1"
+    assert answers[1].headers["x-reply"] == "1"
     assert (await client.get("/b")).status == 404
     assert [seen.path for seen in http.server.seen] == ["/a", "/a", "/a", "/b"]
 
@@ -121,7 +121,7 @@ def test_connection_accepted_as_the_server_ends_is_closed() -> None:
     # A connection just accepted when the server ends; most of these rounds are such a moment.
     lost: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "unraisablehook", lambda told: lost.append(str(told.exc_value)))
+        patch.setattr(sys, "unraisablehook", lambda unraisable: lost.append(str(unraisable.exc_value)))
         for _ in range(20):
             with s.Server() as server, socket.create_connection(("127.0.0.1", server.port)):
                 pass

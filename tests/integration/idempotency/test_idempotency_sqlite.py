@@ -159,11 +159,11 @@ def test_one_of_many_processes_runs_each_key(path: Path) -> None:
             assert process.stdin is not None
             process.stdin.write("go\n")
             process.stdin.flush()
-        told = [process.communicate()[0].split() for process in racers]
+        states_by_process = [process.communicate()[0].split() for process in racers]
         assert [process.returncode for process in racers] == [0] * 6
-    assert [len(states) for states in told] == [20] * 6
+    assert [len(states) for states in states_by_process] == [20] * 6
     for key in range(20):
-        assert Counter(states[key] for states in told) == {"new": 1, "in_progress": 5}
+        assert Counter(states[key] for states in states_by_process) == {"new": 1, "in_progress": 5}
 
 
 def test_forked_child_opens_its_own_connection(path: Path, store: SqliteStore) -> None:
@@ -173,12 +173,12 @@ def test_forked_child_opens_its_own_connection(path: Path, store: SqliteStore) -
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        told = "nothing"
+        report = "nothing"
         try:
-            told = " ".join(store.begin(key, "", "c", 60).state for key in ("order-1", "child"))
-            told += f" {any(mine is theirs for mine in store._idle for theirs in parents)}"
+            report = " ".join(store.begin(key, "", "c", 60).state for key in ("order-1", "child"))
+            report += f" {any(mine is theirs for mine in store._idle for theirs in parents)}"
         finally:
-            os.write(writing, told.encode())
+            os.write(writing, report.encode())
             os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as pipe:
@@ -210,7 +210,7 @@ def test_neither_key_nor_scope_is_in_the_file(path: Path, store: SqliteStore) ->
     assert b"4711" not in everything and b"tenant-secret" not in everything
 
 
-def test_file_that_stays_locked_is_a_store_that_is_not_available(path: Path) -> None:
+def test_file_that_stays_locked_raises_store_unavailable(path: Path) -> None:
     store = SqliteStore(path, timeout=0.05)
     store.begin("order-1", "", "a", 60)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -260,7 +260,7 @@ class Failing:
         raise NotImplementedError
 
 
-def test_error_on_the_way_leaves_the_file_to_others(path: Path) -> None:
+def test_error_in_a_transaction_leaves_the_file_unlocked(path: Path) -> None:
     clock = Failing()
     store = SqliteStore(path, clock=clock)
     store.begin("order-1", "", "a", 60)
@@ -384,13 +384,13 @@ def test_cancelled_finish_takes_effect(path: Path, store: SqliteStore) -> None:
     async def main() -> None:
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
-            telling = asyncio.create_task(store.finish_async("order-1", "a", b"done"))
+            finishing = asyncio.create_task(store.finish_async("order-1", "a", b"done"))
             await asyncio.sleep(0.05)
-            telling.cancel()
+            finishing.cancel()
             await asyncio.sleep(0)
             other.execute("ROLLBACK")
             with pytest.raises(asyncio.CancelledError):
-                await telling
+                await finishing
 
     asyncio.run(main())
     assert store.begin("order-1", "", "b", 60).answer == b"done"
@@ -424,14 +424,14 @@ def test_unknown_event_loop_is_refused(store: SqliteStore) -> None:
 
 def test_cancelled_begin_in_trio_reports_its_claim(path: Path, store: SqliteStore) -> None:
     store.begin("order-1", "", "a", 60)
-    told: list[str] = []
+    states: list[str] = []
 
     async def main() -> bool:
         scope = trio.CancelScope()
 
         async def ask() -> None:
             with scope:
-                told.append((await store.begin_async("order-2", "", "a", 60)).state)
+                states.append((await store.begin_async("order-2", "", "a", 60)).state)
                 await trio.lowlevel.checkpoint()
 
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -445,7 +445,7 @@ def test_cancelled_begin_in_trio_reports_its_claim(path: Path, store: SqliteStor
         return scope.cancelled_caught
 
     assert trio.run(main) is True
-    assert told == ["new"]
+    assert states == ["new"]
 
 
 def test_cancelled_call_is_settled_at_once(store: SqliteStore) -> None:

@@ -15,7 +15,7 @@ from stormproof.testing import FakeClock
 DAY = 86_400.0
 
 
-def test_first_to_ask_runs(store: Store) -> None:
+def test_first_begin_of_a_key_is_new(store: Store) -> None:
     claim = store.begin("order-1", "f", "a", 10)
     assert (claim.state, claim.answer, claim.taken_over) == ("new", None, False)
 
@@ -79,7 +79,7 @@ def test_lease_that_is_over_is_an_unknown_outcome(store: Store, clock: FakeClock
     assert store.begin("order-1", "f", "e", 10).state == "new"
 
 
-def test_caller_may_choose_to_run_it_again(store: Store, clock: FakeClock) -> None:
+def test_caller_may_rerun_an_unknown_outcome(store: Store, clock: FakeClock) -> None:
     store.begin("order-1", "f", "a", 10)
     assert store.begin("order-1", "f", "b", 10, take_over=True).state == "in_progress"
     clock.advance(10)
@@ -117,7 +117,7 @@ def test_renewing_moves_the_end_of_the_lease(store: Store, clock: FakeClock) -> 
     assert store.begin("order-1", "f", "b", 10).state == "unknown"
 
 
-def test_renewing_by_nothing_gives_it_up_at_once(store: Store) -> None:
+def test_renewing_by_zero_releases_the_key_at_once(store: Store) -> None:
     store.begin("order-1", "f", "a", 10)
     assert store.renew("order-1", "a", 0) is True
     assert store.begin("order-1", "f", "b", 10).state == "unknown"
@@ -163,7 +163,7 @@ def test_forgetting_settles_an_unknown_outcome(store: Store, clock: FakeClock) -
     assert store.finish("order-1", "a", b"late") is False
 
 
-def test_nothing_is_known_of_a_key_that_was_never_begun(store: Store) -> None:
+def test_key_that_was_never_begun_is_unknown(store: Store) -> None:
     assert store.finish("order-1", "a", b"x") is False
     assert store.renew("order-1", "a", 10) is False
     assert store.release("order-1", "a") is False
@@ -185,7 +185,7 @@ def test_scope_and_key_do_not_run_into_each_other(store: Store) -> None:
 
 
 @pytest.mark.parametrize("key", ["x", "k" * 255, "schlüssel-ключ-鍵", "' OR 1=1 --", "a b"])
-def test_keys_that_are_fine(store: Store, key: str) -> None:
+def test_legal_keys_are_accepted(store: Store, key: str) -> None:
     assert store.begin(key, "", "a", 10).state == "new"
     assert store.begin(key, "", "b", 10).state == "in_progress"
 
@@ -267,7 +267,7 @@ def test_record_shows_neither_its_owner_nor_its_answer() -> None:
     assert repr(done) == "<record: done, expires 86400>"
 
 
-def test_claims_are_equal_by_all_that_they_say() -> None:
+def test_claims_are_equal_if_all_fields_are() -> None:
     assert Claim("replay", b"x") == Claim("replay", b"x") != Claim("replay", b"y")
     assert Claim("new") != Claim("new", taken_over=True)
     assert Claim("new") != "new"

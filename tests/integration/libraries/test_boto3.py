@@ -55,13 +55,13 @@ def policy() -> sp.Policy:
     return sp.Policy(sp.Retry(on=sp.transient, attempts=3, backoff=sp.Exponential(0.001, cap=0.002)))
 
 
-def test_throttling_and_a_reset_pass(server: Server, table: Any, policy: sp.Policy) -> None:
+def test_throttling_and_a_reset_are_retried(server: Server, table: Any, policy: sp.Policy) -> None:
     server.on("/", THROTTLED, reset(), FOUND)
     assert get(table, policy) == {"id": {"S": "7"}}
     assert len(server.seen) == 3
 
 
-def test_missing_table_does_not(server: Server, table: Any, policy: sp.Policy) -> None:
+def test_missing_table_is_not_retried(server: Server, table: Any, policy: sp.Policy) -> None:
     server.on("/", MISSING)
     with pytest.raises(botocore.exceptions.ClientError):
         get(table, policy)

@@ -67,11 +67,11 @@ def verdict(error: BaseException) -> tuple[bool, str]:
 
 
 RETRY, TIMEOUT, THROTTLE, FATAL = (True, "transient"), (True, "timeout"), (True, "throttle"), (False, "fatal")
-TOLD_NOT_TO = (False, "pushback")
+PUSHED_BACK = (False, "pushback")
 
 
 #: Long enough never to expire by itself on a busy machine; short where the expiry is what is wanted
-#: (for reading only, where the library can tell reading from connecting).
+#: (for reading only, where the library distinguishes reading from connecting).
 LONG, SHORT = 10.0, 0.1
 
 
@@ -265,7 +265,7 @@ def _aiohttp(method: str, url: str, headers: dict[str, str], timeout: float = LO
 Client = Callable[..., None]
 CLIENTS: list[Client] = [_urllib, _http_client, _urllib3, _requests, _httpx, _httpx_async, _aiohttp]
 #: These name the request's method on transport errors; the others lose it, and are retried.
-TELL_METHOD = (_requests, _httpx, _httpx_async)
+METHOD_KNOWN = (_requests, _httpx, _httpx_async)
 
 every_client = pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.__name__.strip("_"))
 
@@ -304,7 +304,7 @@ def test_read_timeout_is_a_timeout(client: Client) -> None:
         assert verdict(fails(client, port, timeout=SHORT)) == TIMEOUT
 
 
-@pytest.mark.parametrize("client", TELL_METHOD, ids=lambda client: client.__name__.strip("_"))
+@pytest.mark.parametrize("client", METHOD_KNOWN, ids=lambda client: client.__name__.strip("_"))
 @pytest.mark.parametrize(
     ("act", "timeout"), [(hang, SHORT), (reads_then(close), LONG)], ids=["timeout", "lost"]
 )
@@ -336,7 +336,7 @@ def test_throttled_post_is_retried_when_the_server_says(client: Client) -> None:
 
 
 @every_client
-def test_of_two_hints_the_longer_counts(client: Client) -> None:
+def test_longer_of_two_hints_counts(client: Client) -> None:
     with serving(responds("503 X", "Retry-After: 2", "Retry-After: 9")) as port:
         assert transient(fails(client, port)).after == 9.0
 
@@ -359,7 +359,7 @@ def test_failed_post_with_a_key_is_repeated(client: Client) -> None:
 @every_client
 def test_should_retry_header_wins_over_the_status(client: Client) -> None:
     with serving(responds("503 X", "X-Should-Retry: false")) as port:
-        assert verdict(fails(client, port)) == TOLD_NOT_TO
+        assert verdict(fails(client, port)) == PUSHED_BACK
     with serving(responds("404 X", "X-Should-Retry: true")) as port:
         assert verdict(fails(client, port)) == RETRY
 
@@ -634,7 +634,7 @@ def test_grpc_codes_are_judged(code: str, trailers: tuple[tuple[str, str], ...],
 
 
 @pytest.mark.parametrize("trailers", [((PUSHBACK, "-1"),), ((PUSHBACK, "x"),)])
-def test_grpc_do_not_retry_pushback(trailers: tuple[tuple[str, str], ...]) -> None:
+def test_grpc_do_not_retry_pushback_is_fatal(trailers: tuple[tuple[str, str], ...]) -> None:
     assert verdict(_grpc_failing("UNAVAILABLE", *trailers)) == (False, "pushback")
 
 
@@ -732,7 +732,7 @@ def _sqlalchemy(port: int) -> BaseException:
 @pytest.mark.parametrize(
     "connect", [_psycopg, _psycopg2, _asyncpg, _sqlalchemy], ids=lambda c: c.__name__.strip("_")
 )
-def test_postgres_that_cannot_be_reached(connect: Callable[[int], BaseException], refused: int) -> None:
+def test_unreachable_postgres_is_retried(connect: Callable[[int], BaseException], refused: int) -> None:
     assert verdict(connect(refused)) == RETRY
     with serving(reads_then(close)) as port:
         assert verdict(connect(port)) == RETRY
@@ -788,7 +788,7 @@ def test_asyncpg_errors_are_judged_by_class() -> None:
     assert verdict(errors.InterfaceError("the statement takes 1 argument")) == FATAL
 
 
-def test_sqlite_that_is_locked(tmp_path: Path) -> None:
+def test_locked_sqlite_is_retried(tmp_path: Path) -> None:
     path = str(tmp_path / "db")
     with (
         contextlib.closing(sqlite3.connect(path)) as one,
@@ -867,7 +867,7 @@ def test_mysql_errors_are_judged(connect: Callable[[int], BaseException], refuse
         assert verdict(connect(port)) == FATAL
 
 
-def test_mysql_with_a_host_that_does_not_exist(dns: Callable[[int], None]) -> None:
+def test_mysql_with_an_unknown_host_is_fatal(dns: Callable[[int], None]) -> None:
     pymysql = library("pymysql")
 
     def connect() -> BaseException:
@@ -1053,7 +1053,7 @@ def test_sdk_refusals_are_fatal(sdk: Callable[..., BaseException], self_signed: 
         with serving(responds(f"{status} X")) as port:
             assert verdict(sdk(port)) == FATAL
     with serving(responds("500 X", "x-should-retry: false")) as port:
-        assert verdict(sdk(port)) == TOLD_NOT_TO
+        assert verdict(sdk(port)) == PUSHED_BACK
     with serving(responds("409 X", "x-should-retry: true")) as port:
         assert verdict(sdk(port)) == RETRY
     with serving(close, self_signed) as port:

@@ -124,14 +124,14 @@ def test_429_with_a_hint_then_overload_then_the_answer(sdk: Sdk, server: Server,
 
 
 @pytest.mark.parametrize("sdk", SDKS, ids=str)
-def test_async_after_a_reset(sdk: Sdk, server: Server, policy: sp.Policy) -> None:
+def test_async_call_is_retried_after_a_reset(sdk: Sdk, server: Server, policy: sp.Policy) -> None:
     server.on(sdk.path, reset(), answer(200, sdk.says("yes"), JSON))
     assert asyncio.run(sdk.ask_async(server, policy)) == "yes"
     assert len(server.requests(sdk.path)) == 2
 
 
 @pytest.mark.parametrize("sdk", SDKS, ids=str)
-def test_given_up_the_sdks_own_error_comes_out(sdk: Sdk, server: Server, policy: sp.Policy) -> None:
+def test_exhausted_call_raises_the_sdks_own_error(sdk: Sdk, server: Server, policy: sp.Policy) -> None:
     server.on(sdk.path, LIMITED)
     kind = openai.RateLimitError if sdk.name == "openai" else anthropic.RateLimitError
     with pytest.raises(kind):
@@ -177,7 +177,7 @@ def test_stream_is_retried_until_its_headers_and_not_after(server: Server, polic
     assert len(server.requests("/chat/completions")) == 2
 
 
-def test_tokens_are_a_budget_of_their_own(server: Server) -> None:
+def test_rate_limit_charges_the_tokens_that_a_call_used(server: Server) -> None:
     """A minute's tokens as a rate limit: what a call is likely to cost, corrected by what it did cost."""
     tokens = sp.Limiter(rate=1e-9, burst=1000)
     policy = sp.Policy(sp.RateLimit(tokens, cost=400, cost_of_result=lambda used: used), name="tokens")

@@ -162,7 +162,7 @@ def ours_call(policy: sp.Policy, outcomes: list[str]) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_quota_step_by_step(seed: int) -> None:
+def test_quota_equals_that_of_botocore_step_by_step(seed: int) -> None:
     rng = random.Random(seed)
     weights = [
         [1, 1, 1, 1, 1],
@@ -208,7 +208,7 @@ class Time:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_adaptive_rate_step_by_step(seed: int) -> None:
+def test_adaptive_rate_equals_that_of_botocore_step_by_step(seed: int) -> None:
     rng = random.Random(seed)
     time = Time()
     tokens = bucket.TokenBucket(max_rate=1, clock=time)

@@ -130,7 +130,7 @@ def test_dropped_clients_come_back_spread_out() -> None:
     asyncio.run(main())
 
 
-def test_server_that_restarts_is_found_again() -> None:
+def test_client_reconnects_to_a_restarted_server() -> None:
     async def main() -> None:
         async with serving() as server, listening(server) as greetings:
             await eventually_async(lambda: server.live == CLIENTS)

@@ -85,7 +85,7 @@ def test_message_delivered_twice_runs_once(bench: Bench, tasks: ModuleType) -> N
     assert len(bench.runs.of("twice")) == 1
 
 
-def test_killed_worker_loses_nothing_and_runs_it_once_more(bench: Bench, tasks: ModuleType) -> None:
+def test_job_of_a_killed_worker_runs_once_more(bench: Bench, tasks: ModuleType) -> None:
     held = tasks.careful.delay("killed", 60)
     eventually(lambda: bench.runs.of("killed"), "the first run")
     os.kill(bench.runs.of("killed")[0], signal.SIGKILL)
@@ -105,13 +105,13 @@ def test_killed_worker_reports_unknown_outcome_when_rerun_is_forbidden(
     assert any(letter["headers"]["id"] == held.id for letter in dead(bench))
 
 
-def test_called_directly_it_is_the_plain_function(bench: Bench, tasks: ModuleType) -> None:
+def test_task_called_directly_is_the_plain_function(bench: Bench, tasks: ModuleType) -> None:
     assert tasks.flaky("direct", 0) == "done"
     with pytest.raises(ConnectionError):
         tasks.flaky("direct-failing", 1)
 
 
-def test_applied_eagerly_it_is_retried_at_once(bench: Bench, tasks: ModuleType) -> None:
+def test_task_applied_eagerly_is_retried_at_once(bench: Bench, tasks: ModuleType) -> None:
     assert tasks.flaky.apply(("eager", 2)).get() == "done"
     assert len(bench.runs.of("eager")) == 3
 

@@ -113,7 +113,7 @@ def test_message_delivered_twice_runs_once(bench: Bench, actors: ModuleType) -> 
     assert len(bench.runs.of("twice")) == 1
 
 
-def test_killed_worker_loses_nothing_and_runs_it_once_more(
+def test_job_of_a_killed_worker_runs_once_more(
     bench: Bench, actors: ModuleType, worker: subprocess.Popen[bytes], start: Callable[[], object]
 ) -> None:
     actors.careful.send("killed", 60)

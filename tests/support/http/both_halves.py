@@ -34,7 +34,7 @@ _ATTEMPT_S, _SLOW_S, _CALL_S = 0.4, 0.6, 20.0
 
 @dataclass
 class Shop:
-    """What every stack serves: ``began`` counts the handlers that were run, by path."""
+    """Handlers that every stack serves; ``began`` counts the handlers that were run, by path."""
 
     began: Counter[str] = field(default_factory=Counter)
 
@@ -183,12 +183,12 @@ CHECKS: dict[str, Check] = {
 
 
 def has(stack: str, check: str) -> bool:
-    """Whether the docs promise ``check`` of ``stack``: idempotency keys are for ASGI."""
+    """Return True if the docs promise ``check`` of ``stack``: idempotency keys are for ASGI."""
     return stack != "WSGI" or check != "run once per key"
 
 
 class _Address:
-    """What `Client` asks a server for."""
+    """The part of a server that `Client` uses."""
 
     def __init__(self, port: int) -> None:
         self._port = port

@@ -17,6 +17,7 @@ SHARED_THREADS = (
     "stormproof-leases",  # ends when its last lease would have been renewed
     "stormproof-grpc",
     "Dask-Offload",
+    "Trio thread",  # idle ones of trio's pool end after ten seconds
 )
 
 #: Helpers that the standard library starts once per process.

@@ -58,7 +58,7 @@ def grouped(times: int) -> Exception:
     return error
 
 
-def test_four_wraps_are_looked_through_and_no_more() -> None:
+def test_classifier_looks_through_at_most_four_wrappers() -> None:
     assert transient(wrapped(4)).retry
     assert not transient(wrapped(5)).retry
     assert transient(grouped(2)).retry
@@ -86,7 +86,7 @@ def test_verdict_of_a_group_has_the_reason_of_its_first_retryable_leaf() -> None
     assert (seen.after, seen.kind, seen.reason) in [(5.0, "transient", "first"), (5.0, "transient", "second")]
 
 
-def test_group_of_timeouts_is_one() -> None:
+def test_group_of_timeouts_has_the_kind_timeout() -> None:
     assert transient(ExceptionGroup("", [TimeoutError(), TimeoutError()])).kind == "timeout"
     assert transient(ExceptionGroup("", [TimeoutError(), ConnectionResetError()])).kind == "transient"
 
@@ -113,7 +113,7 @@ def test_method_that_may_have_been_processed_is_final_and_keeps_its_hint() -> No
     assert "; POST without an idempotency key may have been processed" in seen.reason
 
 
-def test_long_method_is_cut() -> None:
+def test_long_method_is_cut_in_the_reason() -> None:
     seen = transient(response("X" * 50))
     assert f"; {'X' * 20} without" in seen.reason
 
@@ -198,7 +198,7 @@ def test_verdict_kept_for_a_type_is_dropped_when_a_rule_is_registered(on: str) -
 def test_verdict_cached_for_a_type_is_not_used_for_an_error_with_a_response(on: str) -> None:
     judged = judge(transient if on == "transient" else Kept)
     assert judged(Kept()).after is None
-    told = Kept()
-    told.response = SimpleNamespace(status_code=503, headers={"retry-after": "7"})  # type: ignore[attr-defined]
-    assert judged(told) == judge(transient if on == "transient" else Kept)(told)
+    error = Kept()
+    error.response = SimpleNamespace(status_code=503, headers={"retry-after": "7"})  # type: ignore[attr-defined]
+    assert judged(error) == judge(transient if on == "transient" else Kept)(error)
     assert judged(Kept()).after is None

@@ -13,7 +13,7 @@ import pytest
 from tests.support.scripted import Bang, Boom, BudgetSpy, retry
 
 import stormproof as sp
-from stormproof._classify.exhaustion import TELLING, exhausted_by, is_bare, is_permanent
+from stormproof._classify.exhaustion import READ_ATTRIBUTES, exhausted_by, is_bare, is_permanent
 
 
 @pytest.fixture(autouse=True)
@@ -395,7 +395,7 @@ class Client:
         raise self.error
 
 
-def test_same_error_object_from_a_method_through_call() -> None:
+def test_reused_error_object_from_a_method_is_retried_each_time() -> None:
     """``client.get`` is a new object each time it is looked up; the layer is the same."""
     client, policy = Client(), retry()
     for _ in range(3):
@@ -412,7 +412,7 @@ def test_reused_error_object_from_a_new_lambda_is_retried_each_time() -> None:
     assert client.calls == 12
 
 
-def test_same_error_object_in_a_block() -> None:
+def test_reused_error_object_in_a_block_is_retried_each_time() -> None:
     client, policy = Client(), retry()
     for _ in range(3):
         with pytest.raises(Boom):
@@ -605,14 +605,14 @@ asked: list[str] = []
 @pytest.mark.parametrize(
     "on", [sp.transient, Exception, (Asked, AskedForStatus)], ids=["transient", "all", "types"]
 )
-def test_only_telling_attributes_of_an_error_are_read(kind: type[Exception], on: Any) -> None:
+def test_error_has_only_known_attributes_read(kind: type[Exception], on: Any) -> None:
     asked.clear()
     error = kind("x")
     sp.Retry(on=on).judge(error)
     exhausted_by(error)
     is_permanent(error)
     assert "response" in asked
-    assert set(asked) <= TELLING
+    assert set(asked) <= READ_ATTRIBUTES
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import pytest
 from tests.support.http_errors import http_error
 
 import stormproof as sp
-from stormproof._classify.on_clause import judge, judge_answer, leaves, unwrap_marker
+from stormproof._classify.foreign_objects import leaves
+from stormproof._classify.on_clause import judge, judge_answer, unwrap_marker
 from stormproof._classify.verdict import Verdict
 
 
@@ -36,9 +37,9 @@ class Boom(Exception):
 )
 def test_invalid_on_is_refused_in_the_name_of_its_owner(on: Any, error: type[Exception], says: str) -> None:
     for owner, refused in (("Retry", lambda: judge(on)), ("Breaker", lambda: judge(on, "Breaker"))):
-        with pytest.raises(error) as told:
+        with pytest.raises(error) as caught:
             refused()
-        assert str(told.value).startswith(f"{owner}: {says}")
+        assert str(caught.value).startswith(f"{owner}: {says}")
 
 
 def plain(error: Exception) -> bool:
@@ -176,15 +177,17 @@ def test_predicate_that_returns_false_gives_a_fatal_verdict() -> None:
     assert judge(Boom)(KeyError()) == Verdict.FATAL
 
 
-def test_truth_keeps_the_kind_of_the_error() -> None:
-    assert judge(lambda error: True)(TimeoutError()) == Verdict(True, None, "timeout")
-    assert judge(TimeoutError)(TimeoutError()) == Verdict(True, None, "timeout")
+def test_true_from_on_keeps_the_kind_and_the_reason_of_the_error() -> None:
+    timed_out = Verdict(True, None, "timeout", "timed out")
+    reset = sp.transient(ConnectionResetError())
+    assert judge(lambda error: True)(TimeoutError()) == timed_out
+    assert judge(TimeoutError)(TimeoutError()) == timed_out
     assert judge(Boom)(Boom()) == Verdict.RETRY
-    assert judge(ConnectionError)(ConnectionResetError()) == Verdict.RETRY
+    assert judge(ConnectionError)(ConnectionResetError()) == reset
     # Asked twice: the second answer comes from what was remembered.
     known = judge(OSError)
-    assert [known(ConnectionResetError()) for _ in range(2)] == [Verdict.RETRY] * 2
-    assert known(TimeoutError()) == Verdict(True, None, "timeout")
+    assert [known(ConnectionResetError()) for _ in range(2)] == [reset] * 2
+    assert known(TimeoutError()) == timed_out
 
 
 def test_do_not_retry_of_a_server_is_final_for_retry_and_counted_by_breakers() -> None:

@@ -61,7 +61,7 @@ def test_retry_info_gives_the_servers_wait(value: bytes, wait: float | None) -> 
 
 
 @pytest.mark.parametrize("given", [None, 7, "text", [("grpc-status-details-bin", "text")], [1, 2]])
-def test_foreign_trailers_say_nothing(given: Any) -> None:
+def test_foreign_trailers_give_no_retry_info(given: Any) -> None:
     assert retry_info(given) is None
 
 

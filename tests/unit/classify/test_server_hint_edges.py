@@ -166,7 +166,7 @@ def test_text_that_is_not_a_date_is_ignored(text: str) -> None:
     assert retry_after({"retry-after": text}, NOW) is None
 
 
-def test_leap_second_is_one_more() -> None:
+def test_leap_second_is_one_second_later() -> None:
     assert http_date("Sat, 31 Dec 2016 23:59:60 GMT", NOW) == at(2017, 1, 1)
     assert http_date("Sat, 31 Dec 2016 23:59:59 GMT", NOW) == at(2017, 1, 1) - 1
 

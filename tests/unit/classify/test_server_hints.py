@@ -101,7 +101,7 @@ def test_date_centuries_away_is_absurd() -> None:
     assert after("Fri, 31 Dec 9999 23:59:59 GMT") == math.inf
 
 
-def test_leap_second_is_a_moment() -> None:
+def test_leap_second_is_the_following_midnight() -> None:
     assert http_date("Sat, 31 Dec 2016 23:59:60 GMT", NOW) == 1483228800.0  # the midnight that follows
 
 
@@ -237,7 +237,7 @@ def test_bad_header_is_skipped_for_the_next() -> None:
         (",,,", None),
     ],
 )
-def test_of_repeated_headers_joined_by_commas_the_longest_counts(value: str, wait: float | None) -> None:
+def test_longest_of_repeated_headers_joined_by_commas_counts(value: str, wait: float | None) -> None:
     assert after(value) == wait
 
 
@@ -285,7 +285,7 @@ class Halfway:
 @pytest.mark.parametrize(
     "headers", [None, 5, "retry-after: 5", b"x", [], {}, [1, 2], [("a", "b", "c")], Broken()]
 )
-def test_headers_of_no_kind_hold_no_hint(headers: Any) -> None:
+def test_headers_of_an_unknown_type_hold_no_hint(headers: Any) -> None:
     assert retry_after(headers, NOW) is None
 
 
@@ -299,7 +299,7 @@ def test_clock_without_a_date_gives_no_wait(now: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("headers", "told"),
+    ("headers", "expected"),
     [
         ({}, None),
         ({"X-Should-Retry": "true"}, True),
@@ -310,8 +310,8 @@ def test_clock_without_a_date_gives_no_wait(now: float) -> None:
         ([("x-should-retry", "true"), ("x-should-retry", "false")], False),
     ],
 )
-def test_should_retry_header_is_read(headers: Any, told: bool | None) -> None:
-    assert server_hints.should_retry(server_hints.read(headers)) is told
+def test_should_retry_header_is_read(headers: Any, expected: bool | None) -> None:
+    assert server_hints.should_retry(server_hints.read(headers)) is expected
 
 
 @pytest.mark.parametrize(
@@ -343,6 +343,6 @@ def test_pushback_metadata_is_read(metadata: Any, answer: Any) -> None:
     assert pushback(metadata) == answer
 
 
-def test_stop_is_one_thing() -> None:
+def test_stop_is_a_singleton() -> None:
     assert repr(STOP) == "STOP"
     assert pickle.loads(pickle.dumps(STOP)) is STOP

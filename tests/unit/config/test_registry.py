@@ -214,7 +214,7 @@ def test_exception_in_a_module_not_yet_imported_is_found(
         ("raise OSError('no disk')\n", "importing 'shop_broken' failed: OSError: no disk"),
     ],
 )
-def test_exception_in_a_module_that_cannot_be_imported(
+def test_exception_in_a_broken_module_is_refused_at_its_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, says: str
 ) -> None:
     (tmp_path / "shop_broken.py").write_text(source)
@@ -320,10 +320,10 @@ def test_describe_shows_live_state() -> None:
     breaker = registry["p"].strategies[1]
     breaker.force_open()
     registry.budgets["b"].withdraw()
-    told = json.loads(json.dumps(registry.describe()))
-    assert told["generation"] == 1
-    assert told["policies"]["p"]["strategies"][1]["state"] == "open"
-    assert told["budgets"]["b"]["balance"] == 2.0
+    description = json.loads(json.dumps(registry.describe()))
+    assert description["generation"] == 1
+    assert description["policies"]["p"]["strategies"][1]["state"] == "open"
+    assert description["budgets"]["b"]["balance"] == 2.0
 
 
 def test_policy_of_a_registry_can_be_pickled_and_changed() -> None:
@@ -361,19 +361,19 @@ BROKEN = {
         "policies.a.retry.attempts",
         "must be a whole number, got 'four'",
     ),
-    "a bool is no number": (
+    "a bool is not a number": (
         "[policies.a]\nretry = { attempts = true }\n",
         2,
         "policies.a.retry.attempts",
         "must be a whole number, got true",
     ),
-    "a float is no count": (
+    "a float is not a count": (
         "[policies.a]\nretry = { attempts = 4.0 }\n",
         2,
         "policies.a.retry.attempts",
         "must be a whole number, got 4.0",
     ),
-    "a number is no flag": (
+    "a number is not a flag": (
         "[policies.a]\nretry = { retry_exhausted = 1 }\n",
         2,
         "policies.a.retry.retry_exhausted",
@@ -477,7 +477,7 @@ BROKEN = {
         "policies.a.retry.on",
         "module 'json' has no 'Gone'",
     ),
-    "a class that is no exception": (
+    "a class that is not an exception": (
         "[policies.a]\nretry = { on = 'builtins.dict' }\n",
         2,
         "policies.a.retry.on",
@@ -551,7 +551,7 @@ BROKEN = {
         'policies.""',
         "a policy must have a name",
     ),
-    "strategies that are no list": (
+    "strategies that are not a list": (
         "[policies.a]\nstrategies = { retry = {} }\n",
         2,
         "policies.a.strategies",
@@ -569,19 +569,19 @@ BROKEN = {
         "policies.a.retry.backoff",
         "Exponential: base must be <= cap",
     ),
-    "a failure that is no name": (
+    "a failure that is not a name": (
         "[policies.a]\nretry = { on = ['OSError', 3] }\n",
         2,
         "policies.a.retry.on[1]",
         'must be "transient" or the name of an exception, got 3',
     ),
-    "a fault that is no name": (
+    "a fault that is not a name": (
         "[policies.a]\nchaos = { fault = 3 }\n",
         2,
         "policies.a.chaos.fault",
         "must be the name of an exception, got 3",
     ),
-    "waits that are no list": (
+    "waits that are not a list": (
         "[policies.a.retry.backoff]\nkind = 'schedule'\nvalues = 3\n",
         3,
         "policies.a.retry.backoff.values",
@@ -687,7 +687,7 @@ def test_text_from_anywhere_may_name_only_allowed_exceptions() -> None:
         ("a.ini", "[policies]\n", None, None, "the suffix must be one of .toml, .json, .yaml, .yml"),
     ],
 )
-def test_files_that_cannot_be_read(
+def test_invalid_file_is_refused_with_line_and_key(
     tmp_path: Path, name: str, text: str, line: int | None, key: str | None, says: str
 ) -> None:
     error = refused(tmp_path, text, name)
@@ -751,7 +751,7 @@ def test_yaml_keys_are_strings_and_not_booleans(tmp_path: Path) -> None:
     assert (retry.on, retry.retry_exhausted) == (ConnectionError, True)
 
 
-def test_yaml_anchors_and_merges(tmp_path: Path) -> None:
+def test_yaml_anchors_and_merges_are_followed(tmp_path: Path) -> None:
     text = """
         x-base: &base
           retry: {attempts: 2}
@@ -889,7 +889,7 @@ def overridden(folder: Path, **environ: str) -> Registry:
     return read(folder, SOURCE, environ=environ)
 
 
-def test_variables_change_options(tmp_path: Path) -> None:
+def test_environment_variable_overrides_an_option(tmp_path: Path) -> None:
     registry = overridden(
         tmp_path,
         STORMPROOF_FRAUD_SCORE__RETRY__ATTEMPTS="2",

@@ -427,7 +427,7 @@ def test_successes_counted_before_a_reload_earn_by_the_old_ratio() -> None:
     assert budget.balance == pytest.approx(8.0)
 
 
-def test_budget_of_another_kind_starts_anew() -> None:
+def test_budget_of_another_kind_starts_again() -> None:
     made = registry(p={"retry": {"budget": {"burst": 5}}})
     old = made["p"].strategies[0].budget
     old.withdraw()
@@ -584,7 +584,7 @@ class Inside:
         assert self.errors == []
 
 
-def test_bulkhead_grows_under_those_inside() -> None:
+def test_bulkhead_grows_with_calls_inside() -> None:
     made = registry(p={"bulkhead": 2})
     bulkhead = made["p"].strategies[0]
     inside = Inside(made["p"])
@@ -603,7 +603,7 @@ def test_bulkhead_grows_under_those_inside() -> None:
     assert len(bulkhead._permits) == 3
 
 
-def test_bulkhead_shrinks_as_those_inside_leave() -> None:
+def test_bulkhead_shrinks_as_calls_end() -> None:
     made = registry(p={"bulkhead": 4})
     bulkhead = made["p"].strategies[0]
     inside = Inside(made["p"])
@@ -762,7 +762,7 @@ def test_state_does_not_cross_from_one_policy_to_another() -> None:
     assert (a.probes, b.probes) == (3, 2)
 
 
-def test_only_the_same_class_is_retuned() -> None:
+def test_retune_needs_the_same_class() -> None:
     assert not retune(sp.Budget(), sp.QuotaBudget())
     assert not retune(sp.Timeout(1), sp.Timeout(2))
     budget = sp.Budget()
@@ -786,7 +786,7 @@ def test_slices_of_another_width_keep_the_sums_within_their_reach() -> None:
     assert longer.total == 0.0
 
 
-def test_reload_and_calls_at_the_same_time() -> None:
+def test_reloads_during_calls_lose_no_place() -> None:
     made = registry(p={"retry": {"attempts": 2}, "breaker": {}, "bulkhead": 50, "timeout": 5})
     function = made["p"](lambda x: x)
     stop = threading.Event()

@@ -141,13 +141,13 @@ BAD = [
 
 
 @pytest.mark.parametrize("data", GOOD, ids=repr)
-def test_schema_and_loader_take(data: Any) -> None:
+def test_schema_and_loader_accept_the_same_data(data: Any) -> None:
     VALIDATOR.validate(data)
     Registry.from_data(data)
 
 
 @pytest.mark.parametrize("data", BAD, ids=repr)
-def test_schema_and_loader_refuse(data: Any) -> None:
+def test_schema_and_loader_refuse_the_same_data(data: Any) -> None:
     assert not valid(data)
     assert not loads(data)
 
@@ -247,7 +247,7 @@ def test_defaults_in_the_schema_are_the_constructors() -> None:
         assert SCHEMA["properties"][section]["additionalProperties"] == {"$ref": f"#/$defs/shared_{held}"}
 
 
-def test_durations_are_durations_everywhere() -> None:
+def test_schema_has_durations_where_the_constructor_has() -> None:
     # Every option of the constructors that is a time takes "100ms"; a forgotten one would be a Number.
     for name, form in FORMS.items():
         for option, value in form.options.items():

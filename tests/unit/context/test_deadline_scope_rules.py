@@ -22,7 +22,7 @@ class Hand:
         return self.time
 
     def sleep(self, seconds: float) -> None:
-        raise AssertionError("nobody sleeps here")
+        raise AssertionError("must not sleep")
 
 
 def scope(limit: float | None, name: str = "deadline", clock: Any = None, **options: Any) -> Scope:
@@ -72,16 +72,16 @@ def test_real_remaining_ignores_scopes_on_a_fake_clock() -> None:
         assert made.real_remaining() is None
 
 
-def test_which_of_them_has_ended() -> None:
+def test_error_names_the_scope_that_ended() -> None:
     clock = Hand()
     with scope(10.0, "outer", clock) as outer, scope(None, "inner") as inner:
         assert inner.ended() is None
         check()
         clock.time += 10
         assert inner.ended() is outer
-        with pytest.raises(sp.DeadlineExceeded, match=r"^deadline 'outer' of 10 s exceeded$") as told:
+        with pytest.raises(sp.DeadlineExceeded, match=r"^deadline 'outer' of 10 s exceeded$") as caught:
             check()
-        assert told.value.scope == "outer"
+        assert caught.value.scope == "outer"
         inner.cancel()
         assert inner.ended() is inner
         with pytest.raises(sp.Cancelled, match=r"^scope 'inner' was cancelled$"):
@@ -110,7 +110,7 @@ def test_call_begins_in_a_scope_that_has_time_left() -> None:
             bypass()
 
 
-def test_call_begins_without_its_policies_where_they_are_off() -> None:
+def test_call_in_a_disabled_scope_runs_without_policies() -> None:
     with sp.disabled() as off, scope(None) as inner:
         assert bypass() is True
         assert inner.off and off.off
@@ -185,17 +185,17 @@ def test_carrier_takes_the_deadline_along() -> None:
 
 
 def test_carrier_ends_its_executor() -> None:
-    told: list[Any] = []
+    shutdowns: list[Any] = []
 
-    class Told(ThreadPoolExecutor):
+    class RecordedExecutor(ThreadPoolExecutor):
         def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-            told.append((wait, cancel_futures))
+            shutdowns.append((wait, cancel_futures))
             super().shutdown(wait, cancel_futures=cancel_futures)
 
-    carried = sp.carry(Told(1))
+    carried = sp.carry(RecordedExecutor(1))
     carried.shutdown()
     carried.shutdown(False, cancel_futures=True)
-    assert told == [(True, False), (False, True)]
+    assert shutdowns == [(True, False), (False, True)]
 
 
 def test_strategy_bounds_an_awaited_call_under_its_name() -> None:
@@ -229,12 +229,12 @@ def test_end_of_the_time_is_caused_by_the_last_error_or_by_the_cancelling() -> N
     boom = ValueError()
 
     async def wait(last: Exception | None) -> BaseException | None:
-        with pytest.raises(sp.DeadlineExceeded) as told:
+        with pytest.raises(sp.DeadlineExceeded) as caught:
             async with sp.deadline(0.001) as made:
                 made.last_error = last
                 await asyncio.sleep(30)
         assert made.last_error is None
-        return told.value.__cause__
+        return caught.value.__cause__
 
     assert asyncio.run(wait(boom)) is boom
     assert isinstance(asyncio.run(wait(None)), asyncio.CancelledError)

@@ -22,6 +22,8 @@ from typing import Any
 import pytest
 import trio
 import trio.lowlevel
+from tests.support import loops
+from tests.support.loop_clock import LoopClock
 from tests.support.scripted import SYNC, Boom, does, each_way, retry, takes
 
 import stormproof as sp
@@ -67,6 +69,8 @@ class Loop:
 
 LOOPS = [Loop("asyncio", run_asyncio, asyncio.sleep), Loop("trio", run_trio, trio.sleep)]
 each_loop = pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.name)
+#: For what must happen before a deadline ends: a busy machine takes no virtual time.
+each_virtual_loop = loops.each_loop
 
 
 # What remains.
@@ -92,7 +96,7 @@ def test_remaining_is_never_negative(clock: sp.testing.FakeClock) -> None:
         assert sp.remaining() == 0
 
 
-def test_deadline_counts_from_where_it_is_entered(clock: sp.testing.FakeClock) -> None:
+def test_deadline_starts_when_its_scope_is_entered(clock: sp.testing.FakeClock) -> None:
     scope = sp.deadline(5)
     clock.advance(100)
     with scope:
@@ -132,7 +136,7 @@ def test_scope_serves_one_block_at_a_time() -> None:
     assert sp.remaining() is None
 
 
-def test_each_thread_has_its_own() -> None:
+def test_new_thread_does_not_inherit_the_deadline() -> None:
     seen: list[Any] = []
     with sp.deadline(5):
         thread = threading.Thread(target=lambda: seen.append(sp.remaining()))
@@ -142,7 +146,7 @@ def test_each_thread_has_its_own() -> None:
 
 
 @each_loop
-def test_tasks_inherit_it_and_their_own_do_not_leak(loop: Loop) -> None:
+def test_tasks_inherit_the_deadline_and_do_not_leak_their_own(loop: Loop) -> None:
     async def child(seen: list[Any]) -> None:
         with sp.deadline(1000):
             seen.append(sp.remaining())
@@ -212,7 +216,7 @@ def test_policy_s_deadline_is_named_after_the_operation(play: Any) -> None:
 
 
 @each_way
-def test_scope_over_at_the_start_is_named(play: Any) -> None:
+def test_error_names_a_scope_that_ended_before_the_call(play: Any) -> None:
     def over() -> sp.Scope:
         return sp.deadline(0, "request")
 
@@ -236,11 +240,11 @@ def test_cut_off_attempt_names_the_scope(loop: Loop) -> None:
 # In async code the end of the time cancels the running attempt.
 
 
-@each_loop
-def test_deadline_cancels_the_running_attempt(loop: Loop) -> None:
+@each_virtual_loop
+def test_deadline_cancels_the_running_attempt(loop: loops.Loop) -> None:
     log: list[str] = []
 
-    @sp.Policy(sp.Deadline(SOON), sp.Retry(on=Exception, attempts=5), name="op")
+    @sp.Policy(sp.Deadline(SOON), sp.Retry(on=Exception, attempts=5), name="op", clock=LoopClock(loop))
     async def callee() -> None:
         log.append("began")
         try:
@@ -255,12 +259,12 @@ def test_deadline_cancels_the_running_attempt(loop: Loop) -> None:
     assert caught.value.scope == "op"
 
 
-@each_loop
-def test_deadline_cancels_the_second_attempt_with_the_first_error_as_cause(loop: Loop) -> None:
+@each_virtual_loop
+def test_deadline_cancels_the_second_attempt_with_the_first_error_as_cause(loop: loops.Loop) -> None:
     error = Boom("the first")
     calls: list[int] = []
 
-    @sp.Policy(sp.Deadline(SOON), sp.Retry(on=Boom, backoff=sp.Constant(0)))
+    @sp.Policy(sp.Deadline(SOON), sp.Retry(on=Boom, backoff=sp.Constant(0)), clock=LoopClock(loop))
     async def callee() -> None:
         calls.append(1)
         if len(calls) == 1:
@@ -273,8 +277,8 @@ def test_deadline_cancels_the_second_attempt_with_the_first_error_as_cause(loop:
     assert caught.value.__cause__ is error
 
 
-@each_loop
-def test_earlier_call_s_error_is_not_the_cause_of_a_later_deadline(loop: Loop) -> None:
+@each_virtual_loop
+def test_earlier_call_s_error_is_not_the_cause_of_a_later_deadline(loop: loops.Loop) -> None:
     calls: list[int] = []
 
     @sp.retry(on=Boom, backoff=sp.Constant(0))
@@ -284,7 +288,7 @@ def test_earlier_call_s_error_is_not_the_cause_of_a_later_deadline(loop: Loop) -
             raise Boom("of the first call")
 
     async def main() -> None:
-        with sp.deadline(SOON):
+        with sp.deadline(SOON, clock=LoopClock(loop)):
             await fails_once()
             await loop.sleep(FOREVER)
 
@@ -293,9 +297,9 @@ def test_earlier_call_s_error_is_not_the_cause_of_a_later_deadline(loop: Loop) -
     assert not isinstance(caught.value.__cause__, Boom)
 
 
-@each_loop
-def test_success_in_time_is_not_disturbed_later(loop: Loop) -> None:
-    @sp.Policy(sp.Deadline(SOON))
+@each_virtual_loop
+def test_success_in_time_is_not_cancelled_later(loop: loops.Loop) -> None:
+    @sp.Policy(sp.Deadline(SOON), clock=LoopClock(loop))
     async def quick() -> str:
         return "ok"
 
@@ -308,9 +312,9 @@ def test_success_in_time_is_not_disturbed_later(loop: Loop) -> None:
     assert loop.run(main) == "ok"
 
 
-@each_loop
-def test_attempt_that_swallows_the_cancellation_is_believed(loop: Loop) -> None:
-    @sp.Policy(sp.Deadline(SOON))
+@each_virtual_loop
+def test_result_of_an_attempt_that_swallows_the_cancellation_is_returned(loop: loops.Loop) -> None:
+    @sp.Policy(sp.Deadline(SOON), clock=LoopClock(loop))
     async def stubborn() -> str:
         with contextlib.suppress(asyncio.CancelledError, trio.Cancelled):
             await loop.sleep(FOREVER)
@@ -324,9 +328,9 @@ def test_attempt_that_swallows_the_cancellation_is_believed(loop: Loop) -> None:
     assert loop.run(main) == "late"
 
 
-@each_loop
-def test_error_raised_while_being_cancelled_passes(loop: Loop) -> None:
-    @sp.Policy(sp.Deadline(SOON))
+@each_virtual_loop
+def test_error_raised_while_being_cancelled_passes(loop: loops.Loop) -> None:
+    @sp.Policy(sp.Deadline(SOON), clock=LoopClock(loop))
     async def untidy() -> None:
         try:
             await loop.sleep(FOREVER)
@@ -607,7 +611,7 @@ def test_cancel_from_another_thread_wakes_a_sleeping_retry_within_50_ms(limit: f
         began = time.monotonic()
         scopes[0].cancel()
         thread.join(30)
-        assert not thread.is_alive(), "nobody woke it"
+        assert not thread.is_alive(), "still asleep"
         at, cause = ended[0]
         assert isinstance(cause, Boom)
         delays.append(at - began)

@@ -160,7 +160,7 @@ def test_calls_outside_a_span_and_first_tries_add_no_span_event(telemetry, storm
     assert telemetry.events() == []
 
 
-def test_first_tries_on_request(stormproof_instant) -> None:
+def test_first_tries_are_events_if_requested(stormproof_instant) -> None:
     kept = Telemetry()
     uninstall = sp.otel.install(kept.meters, first_tries=True)
     with kept.tracer.start_as_current_span("request"):

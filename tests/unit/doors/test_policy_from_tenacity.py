@@ -78,7 +78,7 @@ def test_limits_are_the_tightest_of_any(tenacity):
     assert (retry.attempts, retry.within, retry.budget) == (5, 20, None)
 
 
-def test_types_are_taken_as_they_are(tenacity):
+def test_retried_types_are_copied_from_tenacity(tenacity):
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_exception_type((Down, OSError)), stop=tenacity.stop_after_attempt(2)
     )

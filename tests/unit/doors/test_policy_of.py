@@ -35,7 +35,7 @@ def test_retry_decorator_gives_its_policy() -> None:
     assert sp.policy_of(fetch).worst_case().attempts == 7
 
 
-def test_strategy_gives_a_policy_of_it_alone() -> None:
+def test_policy_of_a_strategy_holds_that_strategy_alone() -> None:
     strategy = sp.Timeout(1)
     assert sp.policy_of(strategy).strategies == (strategy,)
 

@@ -566,7 +566,7 @@ def test_grpc_hedged_failures_cost_tokens() -> None:
     assert policy.strategies[0].budget.balance == 7.0
 
 
-def test_grpc_plans_a_pushback_exactly_and_begins_anew() -> None:
+def test_grpc_plans_a_pushback_exactly_and_begins_again() -> None:
     backoff = retry_of(presets.grpc(service(), "s/m")).backoff
     assert backoff.plan(0, None, FAILED, draws(0.5)) == (pytest.approx(0.1), pytest.approx(0.1), 1)
     assert backoff.plan(3, 0.8, hinted(0.007), draws()) == (0.007, None, 0)
@@ -606,11 +606,11 @@ def test_cenkalti_retries_everything_but_permanent() -> None:
     SYNC(presets.cenkalti(), sp.Permanent(KeyError("x"))).made(1).raised(KeyError)
 
 
-def test_cenkalti_v5_plans_a_retry_after_exactly_and_begins_anew() -> None:
+def test_cenkalti_v5_plans_a_retry_after_exactly_and_begins_again() -> None:
     assert retry_of(presets.cenkalti(5)).backoff.plan(7, 8.5, hinted(42), draws()) == (42, None, 0)
 
 
-def test_cenkalti_v5_waits_for_the_hint_and_then_starts_anew() -> None:
+def test_cenkalti_v5_waits_for_the_hint_and_then_starts_again() -> None:
     policy = presets.cenkalti(5, rng=lambda: 0.5)
     hint = sp.RetryAfter(42, Boom("busy"))
     SYNC(policy, Boom, Boom, hint, Boom, "ok").returned("ok").slept(0.5, 0.75, 42, 0.5)
@@ -827,7 +827,7 @@ def test_copy_of_an_envoy_budget_is_another_budget_without_history() -> None:
     context.run(budget._end, token)
 
 
-def test_envoy_in_use_sync_and_async() -> None:
+def test_envoy_policy_settles_its_budget_sync_and_async() -> None:
     policy = presets.envoy(retries=2, rng=lambda: 0.5)
     SYNC(policy, Boom, Boom, "ok").returned("ok").slept(0.0125, 0.025)
     budget = policy.strategies[0]

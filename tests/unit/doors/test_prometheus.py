@@ -66,7 +66,7 @@ def failing_twice(name: str, **strategies: object) -> object:
     return call
 
 
-def test_call_that_succeeds_at_its_third_attempt(scrape, stormproof_instant) -> None:
+def test_call_that_succeeds_at_its_third_attempt_counts_two_retries(scrape, stormproof_instant) -> None:
     failing_twice("prom-third")()
     now = scrape()
     assert now.get("attempts_total", operation="prom-third") == 3
@@ -94,7 +94,7 @@ def test_limiter_per_key_has_no_level(scrape) -> None:
 
 
 def test_first_tries_are_counted_without_an_event(scrape) -> None:
-    told = []
+    events = []
 
     @sp.retry(on=ConnectionError, name="prom-first")
     def fine() -> int:
@@ -105,16 +105,16 @@ def test_first_tries_are_counted_without_an_event(scrape) -> None:
     now = scrape()
     assert now.get("attempts_total", operation="prom-first") == 500
     assert now.get("attempts_at_success_bucket", operation="prom-first", le="1.0") == 500
-    unsubscribe = sp.subscribe(told.append, first_tries=False)
+    unsubscribe = sp.subscribe(events.append, first_tries=False)
     fine()
     unsubscribe()
-    assert told == []
+    assert events == []
     assert scrape().get("attempts_total", operation="prom-first") == 501
 
 
 def test_first_tries_are_counted_once_beside_a_thorough_subscriber(scrape) -> None:
-    told = []
-    unsubscribe = sp.subscribe(told.append)
+    events = []
+    unsubscribe = sp.subscribe(events.append)
 
     @sp.retry(on=ConnectionError, name="prom-both")
     def fine() -> int:
@@ -123,7 +123,7 @@ def test_first_tries_are_counted_once_beside_a_thorough_subscriber(scrape) -> No
     fine()
     fine()
     unsubscribe()
-    assert [type(event).__name__ for event in told] == ["Succeeded", "Succeeded"]
+    assert [type(event).__name__ for event in events] == ["Succeeded", "Succeeded"]
     assert scrape().get("attempts_total", operation="prom-both") == 2
 
 

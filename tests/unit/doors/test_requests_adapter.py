@@ -59,7 +59,7 @@ def test_pickle_carries_policy_and_options(server: Server) -> None:
     assert server.seen[1].header("X-Try") == "2"
 
 
-def test_prepared_request_stays_as_it_was(server: Server, session: requests.Session) -> None:
+def test_prepared_request_is_not_changed(server: Server, session: requests.Session) -> None:
     server.on("/", answer(503), answer(200))
     prepared = session.prepare_request(requests.Request("PUT", server.url(), data=b"x", headers={"A": "b"}))
     before = dict(prepared.headers)

@@ -106,7 +106,7 @@ def test_async_predicate_is_awaited_and_paid_for():
     assert len(calls) == 3
 
 
-def test_budgets_that_count_starts_are_given_them():
+def test_bridge_reports_starts_to_budgets_that_count_starts():
     budget = sp.WindowBudget(ratio=1.0, floor=0.0)
     outcomes = [Down, "ok"]
 

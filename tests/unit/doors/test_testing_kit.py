@@ -200,7 +200,7 @@ def test_instant_ends_when_the_block_raises() -> None:
     assert clock.sleeps == []
 
 
-def test_instant_nests() -> None:
+def test_instant_inside_instant_restores_the_outer_clock() -> None:
     with sp.testing.instant() as outer:
         with sp.testing.instant() as inner, pytest.raises(Boom):
             slow().call(always_fails)

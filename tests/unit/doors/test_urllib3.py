@@ -117,8 +117,10 @@ def test_redirected_post_keeps_its_key(server: Server, http: Any) -> None:
     server.on("/a", answer(503), answer(307, headers=[("Location", "/b")]))
     server.on("/b", answer(503), answer(201))
     shared = {"X-Mine": "1"}
-    told = {"idempotency_key": "auto"}
-    assert http.request("POST", server.url("/a"), body=b"once", headers=shared, stormproof=told).status == 201
+    options = {"idempotency_key": "auto"}
+    assert (
+        http.request("POST", server.url("/a"), body=b"once", headers=shared, stormproof=options).status == 201
+    )
     keys = {seen.header("Idempotency-Key") for seen in server.seen}
     assert len(server.seen) == 4 and len(keys) == 1 and None not in keys
     assert shared == {"X-Mine": "1"}

@@ -60,7 +60,7 @@ def test_handler_up_the_tree_means_a_line_of_its_level(monkeypatch: pytest.Monke
         logger.setLevel(logging.NOTSET)
 
 
-def test_logger_that_does_not_propagate_is_the_end_of_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logger_that_does_not_propagate_ignores_root_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
     logger = bare_logger(monkeypatch)
     logging.getLogger().handlers.append(Kept())
     monkeypatch.setattr(logger, "propagate", False)

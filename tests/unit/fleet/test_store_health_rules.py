@@ -23,7 +23,7 @@ def test_further_answer_changes_nothing() -> None:
     assert (health.state, health.since, health.error) == ("up", 14.0, None)
 
 
-def test_only_the_first_failure_is_news() -> None:
+def test_only_the_first_failure_is_reported() -> None:
     health = Health()
     assert health.failed("a.Error", 10.0, 0.0) is True
     assert health.failed("b.Error", 11.0, 0.0) is False
@@ -34,7 +34,7 @@ def test_only_the_first_failure_is_news() -> None:
 
 
 @pytest.mark.parametrize(("u", "share"), [(0.0, 0.5), (1.0, 1.0)])
-def test_probes_come_soon_then_rarely_and_spread(u: float, share: float) -> None:
+def test_probe_waits_double_up_to_the_longest_and_are_spread(u: float, share: float) -> None:
     health = Health()
     waits = []
     for _ in range(8):

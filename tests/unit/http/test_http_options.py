@@ -67,7 +67,7 @@ def test_options_are_frozen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "says"),
+    ("overrides", "says"),
     [
         ([("retry", False)], "must be a mapping"),
         ({"retries": 3}, "a request has no option 'retries'"),
@@ -79,22 +79,22 @@ def test_options_are_frozen() -> None:
         ({"idempotency_key": 7}, "idempotency_key must be 1 to 255"),
     ],
 )
-def test_invalid_request_override_is_refused(told: object, says: str) -> None:
+def test_invalid_request_override_is_refused(overrides: object, says: str) -> None:
     with pytest.raises((TypeError, ValueError), match=says):
-        RequestOverrides(told)  # type: ignore[arg-type]
+        RequestOverrides(overrides)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("told", [{"idempotency_key": "s3cret\n"}, [("idempotency_key", "s3cret")]])
-def test_error_about_a_key_does_not_contain_it(told: object) -> None:
+@pytest.mark.parametrize("overrides", [{"idempotency_key": "s3cret\n"}, [("idempotency_key", "s3cret")]])
+def test_error_about_a_key_does_not_contain_it(overrides: object) -> None:
     with pytest.raises((TypeError, ValueError)) as caught:
-        RequestOverrides(told)  # type: ignore[arg-type]
+        RequestOverrides(overrides)  # type: ignore[arg-type]
     assert "s3cret" not in str(caught.value)
 
 
 def test_empty_request_overrides_keep_the_clients_options() -> None:
-    told = RequestOverrides({})
-    assert (told.policy, told.retry) == (None, True)
-    assert told.key is ABSENT
+    overrides = RequestOverrides({})
+    assert (overrides.policy, overrides.retry) == (None, True)
+    assert overrides.key is ABSENT
     assert RequestOverrides({"idempotency_key": None}).key is None
 
 

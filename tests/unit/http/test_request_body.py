@@ -73,7 +73,7 @@ def test_one_shot_body_is_refused_once_touched(make: Any) -> None:
     assert str(replay.refusal()).startswith("its body cannot be sent again: a stream is read only once")
 
 
-def test_pipe_has_no_place() -> None:
+def test_pipe_has_no_position() -> None:
     reading, writing = os.pipe()
     try:
         with open(reading, "rb", closefd=False) as pipe:

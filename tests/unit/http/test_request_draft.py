@@ -54,7 +54,7 @@ def test_header_set_after_the_move_is_sent() -> None:
     assert made.headers["AUTHORIZATION"] == "for b"
 
 
-def test_moving_there_and_back_does_not_bring_them_back() -> None:
+def test_removed_credentials_stay_removed_after_a_return_to_the_first_origin() -> None:
     made = draft()
     made.host = "b.example"
     made.host = "a.example"

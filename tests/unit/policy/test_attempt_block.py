@@ -67,7 +67,7 @@ def test_success_ends_the_loop() -> None:
     assert turns == 1
 
 
-def test_code_after_the_with_runs_each_turn() -> None:
+def test_code_after_the_with_runs_after_each_attempt() -> None:
     after = []
     for attempt in block():
         with attempt:

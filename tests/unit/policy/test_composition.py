@@ -149,7 +149,7 @@ def test_keyed_strategies_stay_within_the_bound_however_many_keys() -> None:
     assert list(made) == list(range(keys - 100, keys))
 
 
-def test_the_least_recently_used_key_goes_first() -> None:
+def test_least_recently_used_key_is_dropped_first() -> None:
     made = sp.keyed(sp.Breaker(), limit=2)
     one = made["one"]
     made["two"]

@@ -231,7 +231,7 @@ def test_failed_call_under_a_deadline_leaves_no_reference_behind(
 
 
 @each_run
-def test_deadline_around_it_keeps_no_error_of_a_call_that_is_over(run: Callable[..., None]) -> None:
+def test_deadline_scope_keeps_no_error_of_a_finished_call(run: Callable[..., None]) -> None:
     """A scope may live for hours: a call that has come to its end leaves nothing in it."""
     for kinds in ([Boom], [Boom, "ok"]):
         failing = Failing(*kinds)
@@ -412,7 +412,7 @@ def test_policies_blocks_and_budgets_are_freed() -> None:
     assert [ref() for ref in refs] == [None, None]
 
 
-def test_subscribing_and_ending_it_keeps_nothing() -> None:
+def test_ended_subscription_keeps_nothing_alive() -> None:
     def work() -> None:
         sp.subscribe(lambda event: None)()
 

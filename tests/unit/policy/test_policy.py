@@ -709,7 +709,7 @@ def test_durations_may_be_timedeltas() -> None:
 # Sharing.
 
 
-def test_policy_may_be_shared_by_threads() -> None:
+def test_policy_shared_by_threads_retries_each_call() -> None:
     policy = retry(attempts=3, backoff=sp.Constant(0))
 
     @policy

@@ -136,7 +136,7 @@ def test_extreme_durations_read_back(seconds: float) -> None:
 # The limits themselves, on both sides.
 
 
-def test_longest_text_that_is_read() -> None:
+def test_text_beyond_the_longest_is_refused() -> None:
     assert parse("0" * 398 + "1s") == 1.0
     with pytest.raises(ValueError):
         parse("0" * 399 + "1s")
@@ -168,7 +168,7 @@ def test_unreadable_text_is_shown_whole_up_to_sixty_four_characters() -> None:
         (2.0**70, "1180591620717411300000s"),
     ],
 )
-def test_unit_that_reads_best(seconds: float, text: str) -> None:
+def test_duration_is_spelt_in_its_most_readable_unit(seconds: float, text: str) -> None:
     assert spell(seconds) == text
     assert parse(text) == seconds
 

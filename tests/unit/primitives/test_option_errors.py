@@ -29,23 +29,23 @@ NEGATIVE: dict[Callable[..., Any], tuple[str, ...]] = {
     ("owner", "field"), [(owner, field) for owner, fields in NEGATIVE.items() for field in fields]
 )
 @pytest.mark.parametrize("value", [-1, math.nan])
-def test_a_number_below_its_range_is_refused_by_name(
+def test_number_below_its_range_is_refused_by_name(
     owner: Callable[..., Any], field: str, value: float
 ) -> None:
-    with pytest.raises((ValueError, TypeError)) as told:
+    with pytest.raises((ValueError, TypeError)) as caught:
         owner(**{field: value})
     name = getattr(owner, "__name__", "")
-    assert str(told.value).startswith(f"{name}: {field} must be ")
-    assert str(told.value).endswith(f", got {value!r}")
+    assert str(caught.value).startswith(f"{name}: {field} must be ")
+    assert str(caught.value).endswith(f", got {value!r}")
 
 
 @pytest.mark.parametrize(
     ("owner", "field"), [(owner, field) for owner, fields in NEGATIVE.items() for field in fields]
 )
 def test_value_that_is_not_a_number_is_refused_by_name(owner: Callable[..., Any], field: str) -> None:
-    with pytest.raises((ValueError, TypeError)) as told:
+    with pytest.raises((ValueError, TypeError)) as caught:
         owner(**{field: object})
-    assert str(told.value).startswith(f"{owner.__name__}: {field} must be ")
+    assert str(caught.value).startswith(f"{owner.__name__}: {field} must be ")
 
 
 #: Where zero is a meaning of its own, and where it is refused.
@@ -72,7 +72,7 @@ ZERO = [
 
 
 @pytest.mark.parametrize(("owner", "field", "allowed"), ZERO)
-def test_zero_is_a_number_where_it_means_something(owner: Any, field: str, allowed: bool) -> None:
+def test_zero_is_accepted_where_it_has_a_meaning(owner: Any, field: str, allowed: bool) -> None:
     if allowed:
         assert getattr(owner(**{field: 0}), field) == 0
     else:
@@ -80,7 +80,7 @@ def test_zero_is_a_number_where_it_means_something(owner: Any, field: str, allow
             owner(**{field: 0})
 
 
-def test_small_numbers_are_numbers() -> None:
+def test_fractions_below_one_are_accepted() -> None:
     """A bar of 1 where 0 is meant would refuse these."""
     assert sp.Budget(0.01, burst=0.5, window=0.25).fields() == {"ratio": 0.01, "burst": 0.5, "window": 0.25}
     assert sp.WindowBudget(0.01, floor=0.5, window=0.25).fields() == {

@@ -149,7 +149,7 @@ def test_rate_limit_and_pacer_parse_rate_texts() -> None:
 # The limits themselves, on both sides.
 
 
-def test_longest_text_that_is_read() -> None:
+def test_text_beyond_the_longest_is_refused() -> None:
     assert parse("10/s".ljust(64)) == (10, 1)
     with pytest.raises(ValueError):
         parse("10/s".ljust(65))

@@ -116,7 +116,7 @@ def test_result_is_made_once_and_kept(value: Any) -> None:
     assert (setup.__name__, setup.__doc__) == ("setup", "Makes it.")
 
 
-def test_call_equals_get() -> None:
+def test_calling_once_equals_its_get() -> None:
     shared = once(object)
     assert shared() is shared.get()
 
@@ -147,7 +147,7 @@ def test_failure_is_not_kept() -> None:
     assert setup() == setup() == "ok"
 
 
-def test_policy_works_inside() -> None:
+def test_once_under_a_policy_is_retried() -> None:
     calls: list[int] = []
 
     @once(policy=retry(attempts=3))
@@ -198,7 +198,7 @@ def test_threads_share_one_run() -> None:
     assert gate.runs == 1
 
 
-def test_waiters_share_the_error_and_the_next_call_starts_anew() -> None:
+def test_waiters_share_the_error_and_the_next_call_starts_again() -> None:
     boom = Boom("down")
     gate = Gate(boom, "pool")
     shared = once(gate)
@@ -211,7 +211,7 @@ def test_waiters_share_the_error_and_the_next_call_starts_anew() -> None:
     assert gate.runs == 2
 
 
-def test_shared_error_keeps_its_place_and_does_not_grow() -> None:
+def test_shared_error_keeps_its_traceback_at_a_constant_length() -> None:
     gate = Gate(Boom("down"))
     shared = once(gate)
     seen: list[list[str]] = []
@@ -232,7 +232,7 @@ def test_shared_error_keeps_its_place_and_does_not_grow() -> None:
         assert len(frames) < 12
 
 
-def test_runner_that_is_torn_away_hands_over() -> None:
+def test_interrupted_runner_hands_the_set_up_over() -> None:
     gate = Gate(KeyboardInterrupt(), "pool")
     shared = once(gate)
     crowd = Crowd(shared, 4).start()
@@ -244,7 +244,7 @@ def test_runner_that_is_torn_away_hands_over() -> None:
     assert gate.runs == 2
 
 
-def test_interrupt_without_waiters_lets_the_next_call_start_anew() -> None:
+def test_interrupt_without_waiters_lets_the_next_call_start_again() -> None:
     gate = Gate(SystemExit(1), "pool")
     gate.opened.set()
     shared = once(gate)
@@ -411,7 +411,7 @@ def test_set_ups_may_need_each_other_in_one_direction() -> None:
 
 
 @each_loop
-def test_task_started_by_the_set_up_cannot_wait_for_it(loop: Loop) -> None:
+def test_task_started_by_the_set_up_cannot_wait_for_the_set_up(loop: Loop) -> None:
     @once
     async def setup() -> Any:
         (outcome,) = await loop.together(setup)
@@ -581,7 +581,7 @@ def test_runner_and_successor_cancelled_at_one_instant_hand_over(loop: Loop) -> 
 
 
 @each_loop
-def test_call_after_all_were_cancelled_starts_anew(loop: Loop) -> None:
+def test_call_after_all_were_cancelled_starts_again(loop: Loop) -> None:
     began: list[float] = []
 
     @once
@@ -617,7 +617,7 @@ def test_cancelled_waiter_leaves_the_others_alone(loop: Loop) -> None:
     assert runs == [1]
 
 
-def test_waiter_cancelled_in_the_very_step_in_which_the_set_up_ends() -> None:
+def test_waiter_cancelled_as_the_set_up_ends_leaves_the_result_to_others() -> None:
     """It has its place no longer, and there is nothing left to hand over."""
 
     @once
@@ -874,7 +874,7 @@ def test_method_has_one_result_per_instance() -> None:
     assert a.shared() is b.shared() is Client.shared()
 
 
-def test_asked_of_the_class_it_is_the_decorated_function_itself() -> None:
+def test_attribute_of_the_class_is_the_decorated_function() -> None:
     assert Client.pool is Client.__dict__["pool"]
     assert Client.pool.__name__ == "pool"
 

@@ -87,14 +87,14 @@ class Ridden:
         return [type(event).__name__ for event in self.events]
 
 
-Tell = Callable[[Any, Exception], object]
+OnLoss = Callable[[Any, Exception], object]
 
 
 def _nothing(link: Any, error: Exception) -> None:
     """The plainest use: catch the error and go on."""
 
 
-def _sync(outcomes: tuple[Any, ...], policy: Any, tell: Tell, inside: Any, options: Any) -> Ridden:
+def _sync(outcomes: tuple[Any, ...], policy: Any, on_loss: OnLoss, inside: Any, options: Any) -> Ridden:
     ridden = Ridden()
     with sp.testing.instant() as clock:
         clock.advance(-clock.now())
@@ -107,7 +107,7 @@ def _sync(outcomes: tuple[Any, ...], policy: Any, tell: Tell, inside: Any, optio
                     except Exception as error:
                         if not line.outcomes:
                             break
-                        tell(link, error)
+                        on_loss(link, error)
                         continue
         except Exception as error:
             ridden.error = error
@@ -116,7 +116,7 @@ def _sync(outcomes: tuple[Any, ...], policy: Any, tell: Tell, inside: Any, optio
     return ridden
 
 
-def _async(outcomes: tuple[Any, ...], policy: Any, tell: Tell, inside: Any, options: Any) -> Ridden:
+def _async(outcomes: tuple[Any, ...], policy: Any, on_loss: OnLoss, inside: Any, options: Any) -> Ridden:
     ridden = Ridden()
 
     async def main(clock: sp.testing.FakeClock) -> None:
@@ -134,7 +134,7 @@ def _async(outcomes: tuple[Any, ...], policy: Any, tell: Tell, inside: Any, opti
                         except Exception as error:
                             if not line.outcomes:
                                 break
-                            tell(link, error)
+                            on_loss(link, error)
                             continue
         except Exception as error:
             ridden.error = error
@@ -154,14 +154,14 @@ class Way:
         self,
         *outcomes: Any,
         policy: Any = None,
-        tell: Tell = _nothing,
+        on_loss: OnLoss = _nothing,
         inside: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext,
         **options: Any,
     ) -> Ridden:
         seen: list[Any] = []
         stop = sp.subscribe(seen.append)
         try:
-            ridden = self.run(outcomes, policy, tell, inside, options)
+            ridden = self.run(outcomes, policy, on_loss, inside, options)
         finally:
             stop()
         ridden.events = seen
@@ -375,13 +375,13 @@ def test_empty_budget_ends_the_loop_without_a_wait(ride: Way) -> None:
 # Saying why.
 
 
-def _tell(link: Any, error: Exception) -> None:
+def _report_loss(link: Any, error: Exception) -> None:
     link.lost(error)
 
 
 @each_way
 def test_reported_loss_is_the_error_that_surfaces(ride: Way) -> None:
-    ridden = ride(1, (1, Boom("the last")), 1, policy=policy(attempts=2), tell=_tell)
+    ridden = ride(1, (1, Boom("the last")), 1, policy=policy(attempts=2), on_loss=_report_loss)
     assert isinstance(ridden.error, Boom) and str(ridden.error) == "the last"
 
 
@@ -389,7 +389,7 @@ def test_reported_loss_is_the_error_that_surfaces(ride: Way) -> None:
 @pytest.mark.parametrize("life", [1, 100])
 def test_reported_fatal_error_is_raised(ride: Way, life: float) -> None:
     bang = Bang()
-    ridden = ride((life, bang), 1, policy=policy(), tell=_tell)
+    ridden = ride((life, bang), 1, policy=policy(), on_loss=_report_loss)
     assert ridden.error is bang
     assert ridden.sleeps == [] and len(ridden.times) == 1
     assert ridden.line.closed == 1
@@ -398,7 +398,7 @@ def test_reported_fatal_error_is_raised(ride: Way, life: float) -> None:
 @each_way
 @pytest.mark.parametrize("life", [1, 100])
 def test_hint_is_a_floor(ride: Way, life: float) -> None:
-    ridden = ride((life, sp.RetryAfter(20, Boom())), 1, policy=policy(), tell=_tell)
+    ridden = ride((life, sp.RetryAfter(20, Boom())), 1, policy=policy(), on_loss=_report_loss)
     # 20 s and half of the 10 % spread.
     assert ridden.sleeps == pytest.approx([21])
 
@@ -406,18 +406,18 @@ def test_hint_is_a_floor(ride: Way, life: float) -> None:
 @each_way
 def test_hint_beyond_the_limit_is_raised(ride: Way) -> None:
     boom = Boom()
-    ridden = ride((100, sp.RetryAfter(61, boom)), 1, policy=policy(), tell=_tell)
+    ridden = ride((100, sp.RetryAfter(61, boom)), 1, policy=policy(), on_loss=_report_loss)
     assert ridden.error is boom
     assert boom.retry_after == 61  # type: ignore[attr-defined]
 
 
 @each_way
 def test_loss_reported_for_one_connection_is_not_used_for_the_next(ride: Way) -> None:
-    def tell(link: Any, error: Exception) -> None:
-        if str(error) == "told":
+    def on_loss(link: Any, error: Exception) -> None:
+        if str(error) == "reported":
             link.lost(error)
 
-    ridden = ride((1, Boom("told")), (1, Boom("kept")), 1, policy=policy(attempts=2), tell=tell)
+    ridden = ride((1, Boom("reported")), (1, Boom("kept")), 1, policy=policy(attempts=2), on_loss=on_loss)
     assert type(ridden.error) is ConnectionLost
 
 
@@ -460,7 +460,7 @@ def test_lost_needs_a_loop_and_an_exception() -> None:
 
 @each_way
 def test_events_describe_the_connections(ride: Way) -> None:
-    ridden = ride(100, Boom(), 1, 100, 1, policy=policy(), tell=_tell)
+    ridden = ride(100, Boom(), 1, 100, 1, policy=policy(), on_loss=_report_loss)
     name = "tests.support.scripted.Boom"
     assert [event.as_dict() for event in ridden.events] == [
         {"event": "Connected", "operation": "feed", "attempts": 1},
@@ -488,7 +488,7 @@ def test_end_of_reconnecting_is_emitted(ride: Way) -> None:
 
 
 @each_way
-def test_disabled_connects_plainly(ride: Way) -> None:
+def test_disabled_reconnecting_connects_without_retries(ride: Way) -> None:
     boom = Boom()
     ridden = ride(1, 1, boom, policy=policy(), inside=sp.disabled)
     assert ridden.error is boom
@@ -544,7 +544,7 @@ def test_error_of_a_hook_is_not_retried() -> None:
         next(iter(reconnecting(object, policy(before_attempt=hook))))
 
 
-def test_loop_starts_anew() -> None:
+def test_reconnecting_loop_can_be_started_again() -> None:
     with sp.testing.instant() as clock:
         line = Line(clock, 1, 1, 1)
         link = reconnecting(line.connect, policy())
@@ -825,8 +825,8 @@ def test_deadline_around_the_loop_cuts_the_body() -> None:
     sp.testing.run(main)
 
 
-@pytest.mark.parametrize("told", [False, True])
-def test_old_connection_and_its_error_are_released(told: bool) -> None:
+@pytest.mark.parametrize("subscribed", [False, True])
+def test_old_connection_and_its_error_are_released(subscribed: bool) -> None:
     connections: list[weakref.ref[Any]] = []
     errors: list[weakref.ref[Any]] = []
 
@@ -850,7 +850,7 @@ def test_old_connection_and_its_error_are_released(told: bool) -> None:
                 raise Boom
             except Boom as error:
                 errors.append(weakref.ref(error))
-                if told:
+                if subscribed:
                     link.lost(error)
 
 
@@ -989,7 +989,7 @@ def test_default_policy_spreads_reconnects() -> None:
     assert max(sum(t <= wait < t + 0.5 for wait in waits) for t in waits) < 60
 
 
-def test_longer_outage_does_not_bring_them_into_step() -> None:
+def test_clients_stay_desynchronized_after_a_longer_outage() -> None:
     retry = sp.Retry(attempts=None, within=None, backoff=sp.Exponential(5, cap=60), budget=None)
     tries = herd(lambda number: sp.Policy(retry.replace(within=3600), rng=number), down=30)
     assert all(times[-1] >= 30 for times in tries)

@@ -530,7 +530,7 @@ def test_queue_with_only_get_is_drained_in_threads() -> None:
         asyncio.run(Worker(lambda job: None).run_async(Plain()))
 
 
-def test_dict_is_its_keys() -> None:
+def test_worker_takes_the_keys_of_a_dict() -> None:
     seen: list[str] = []
     Worker(seen.append).run({"a": 1, "b": 2})
     assert sorted(seen) == ["a", "b"]
@@ -825,7 +825,7 @@ def test_job_that_fails_while_it_is_cancelled_has_failed() -> None:
     sp.testing.run(main)
 
 
-def test_job_that_does_not_care_is_left_behind() -> None:
+def test_job_that_ignores_cancellation_is_left_behind() -> None:
     async def main(clock: sp.testing.FakeClock) -> None:
         letters = Letters()
         ended: list[float] = []
@@ -872,7 +872,7 @@ def test_cancelling_the_run_settles_every_taken_job() -> None:
     sp.testing.run(main)
 
 
-def test_cancelling_the_run_under_trio() -> None:
+def test_run_cancelled_under_trio_requeues_its_jobs() -> None:
     back: list[int] = []
 
     async def requeue(job: int) -> None:
@@ -920,7 +920,7 @@ def test_drain_is_bounded_under_trio() -> None:
     assert worker.stats == Stats(taken=2, succeeded=1, unfinished=1)
 
 
-def test_deadline_around_the_run() -> None:
+def test_outer_deadline_ends_the_run_and_settles_its_job() -> None:
     async def main(clock: sp.testing.FakeClock) -> None:
         field = Field(clock, 100)
         with pytest.raises(sp.DeadlineExceeded):
@@ -1026,7 +1026,7 @@ def test_threads_that_do_not_end_are_left_behind_and_their_end_changes_nothing()
     assert jobs.unfinished_tasks == 0
 
 
-def test_thread_that_waits_in_a_policy_is_woken() -> None:
+def test_stop_wakes_a_thread_that_waits_in_a_policy() -> None:
     entered = threading.Event()
     back: list[int] = []
 
@@ -1159,7 +1159,7 @@ def test_signal_handler_set_during_the_run_is_left_in_place(former: list[int]) -
 
 
 @pytest.mark.parametrize("cares", [True, False])
-def test_scope_around_a_run_in_threads(cares: bool) -> None:
+def test_scope_cancelled_around_a_run_in_threads_settles_its_jobs(cares: bool) -> None:
     busy = Busy()
     letters = Letters()
     ended.clear()
@@ -1257,7 +1257,7 @@ def test_jobs_are_not_taken_only_to_be_put_back_when_the_time_for_the_run_is_ove
 
 
 @pytest.mark.parametrize("stop_at", [1, 100, 1500])
-def test_many_threads_and_a_stop_in_the_middle(stop_at: int) -> None:
+def test_stop_among_many_threads_loses_no_job(stop_at: int) -> None:
     jobs = fill(queue.Queue(), range(2000))
     lock = threading.Lock()
     done: list[int] = []
@@ -1279,7 +1279,7 @@ def test_many_threads_and_a_stop_in_the_middle(stop_at: int) -> None:
 # Using it.
 
 
-def test_worker_runs_again() -> None:
+def test_worker_can_be_run_again() -> None:
     worker = Worker(lambda job: None)
     worker.run([1])
     worker.stop()
@@ -1319,7 +1319,7 @@ def test_jobs_see_the_context_of_the_run(mode: Mode) -> None:
     assert seen == ["outer", "outer"]
 
 
-def test_disabled_reaches_the_jobs_and_lets_them_be_taken_in_order() -> None:
+def test_disabled_applies_to_jobs_and_keeps_their_order() -> None:
     tries: list[int] = []
 
     def handle(job: int) -> None:
@@ -1338,7 +1338,7 @@ def handler(job: int) -> None:
     """For pickling and reprs."""
 
 
-def test_options_are_data() -> None:
+def test_repr_and_describe_show_the_workers_options() -> None:
     worker = Worker(
         handler,
         policy=retry(),

@@ -61,14 +61,14 @@ def test_time_in_the_queue_counts_for_within() -> None:
     assert isinstance(end.error, ConnectionError)
 
 
-def test_fatal_error_ends_it_at_once() -> None:
+def test_fatal_error_ends_a_task_at_once() -> None:
     error = ValueError("no")
     answer = Requeue(sp.retry(on=ConnectionError), "task", "test").failed(error, Memory(), START)
     assert isinstance(answer, End)
     assert answer.error is error and answer.reason == "fatal"
 
 
-def test_rule_that_raises_ends_it_and_hides_nothing() -> None:
+def test_rule_that_raises_ends_the_task_with_both_errors() -> None:
     def on(error: BaseException) -> bool:
         raise KeyError("rule")
 
@@ -133,7 +133,7 @@ def test_requeue_emits_the_events_of_the_loop() -> None:
         (sp.retry(on=OSError, before_attempt=print), "before_attempt"),
     ],
 )
-def test_policies_it_cannot_follow_are_refused(policy: sp.Policy, rule: str) -> None:
+def test_unsupported_policies_are_refused(policy: sp.Policy, rule: str) -> None:
     with pytest.raises(ValueError, match=f"celery.Task: policy must .*{rule}"):
         Requeue(policy, "task", "celery.Task")
 
@@ -146,10 +146,10 @@ def test_value_that_is_not_a_policy_is_refused() -> None:
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-        lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(Memory.__slots__) | st.text(), inner),
+        lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(Memory._fields) | st.text(), inner),
     )
 )
-def test_any_header_gives_a_memory_that_can_be_gone_on_from(data: object) -> None:
+def test_memory_from_any_header_is_usable(data: object) -> None:
     memory = Memory.from_data(data)
     assert 0 <= memory.attempts < 2**31 and 0 <= memory.place < 2**31
     Requeue(sp.retry(on=ConnectionError, attempts=None), "task", "test").failed(

@@ -12,7 +12,7 @@ import stormproof as sp
 import stormproof.celery
 import stormproof.dramatiq
 from stormproof._queues.requeue import Requeue
-from stormproof._queues.task_settings import Busy, TaskSettings
+from stormproof._queues.task_settings import TaskPostponed, TaskSettings
 from stormproof.idempotency import IdempotencyConflict, MemoryStore, StoreUnavailable
 
 POLICY = sp.retry(on=(ConnectionError, StoreUnavailable), attempts=2, backoff=sp.Constant(0))
@@ -31,7 +31,7 @@ def test_taken_key_is_busy_until_its_lease_is_over() -> None:
     store = MemoryStore()
 
     def meanwhile() -> float:
-        with pytest.raises(Busy) as busy:
+        with pytest.raises(TaskPostponed) as busy:
             attempt(store, lambda: 1)()
         return float(busy.value.wait)
 

@@ -153,7 +153,7 @@ def test_scope_inside_that_is_over_too_hands_the_cancellation_on() -> None:
     trio.run(main, clock=clock)
 
 
-def test_scope_inside_that_alone_is_over_ends_by_itself() -> None:
+def test_inner_scope_that_expires_ends_alone() -> None:
     async def main() -> None:
         async def work() -> str:
             with trio.move_on_after(1) as inner:

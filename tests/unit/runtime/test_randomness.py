@@ -96,13 +96,13 @@ def test_generator_is_made_once():
     assert randomness._own is before
 
 
-def test_importing_it_does_not_import_random():
+def test_importing_randomness_does_not_import_random():
     program = "import sys, stormproof._runtime.randomness as c; print('random' in sys.modules); c.draw()"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"
 
 
-def test_none_is_this_process_s_own_generator():
+def test_rng_of_none_is_the_generator_of_the_process():
     assert source(None) is draw
 
 

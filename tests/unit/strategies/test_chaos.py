@@ -150,7 +150,7 @@ def test_behaviour_runs_before_the_call(play: Any) -> None:
 
 
 @each_way
-def test_several_kinds_come_in_order(play: Any) -> None:
+def test_kinds_of_chaos_happen_in_a_fixed_order(play: Any) -> None:
     policy = chaotic(fault=Boom, latency=1, behaviour=lambda: None, name="all")
     seen = play(policy, "never", inside=sp.chaos).raised(Boom).made(0).slept(1)
     assert [event.what for event in seen.events] == ["behaviour", "latency", "fault"]
@@ -275,7 +275,7 @@ def test_predicate_chooses_calls(play: Any) -> None:
     play(chaotic(fault=Boom, when=lambda args, kwargs: True), "never", inside=sp.chaos).raised(Boom)
 
 
-def test_predicate_sees_the_arguments_however_it_is_called() -> None:
+def test_predicate_sees_the_arguments_of_every_form_of_call() -> None:
     seen: list[Any] = []
 
     def when(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -297,7 +297,7 @@ def test_only_calls_that_may_be_hit_draw() -> None:
     policy = chaotic(fault=Boom, rate=0.5, when=lambda args, kwargs: bool(args), rng=lambda: next(draws))
     with sp.chaos():
         policy.call(lambda: None)
-        with sp.chaos("somebody else"):
+        with sp.chaos("another operation"):
             policy.call(lambda *_: None, 1)
         with pytest.raises(Boom):
             policy.call(lambda *_: None, 1)
@@ -379,7 +379,7 @@ def test_invalid_option_is_refused(options: dict[str, Any], says: str) -> None:
         sp.Chaos(**options)
 
 
-def test_bad_latency_from_a_factory_is_refused_when_it_comes() -> None:
+def test_bad_latency_from_a_factory_is_refused_at_the_call() -> None:
     SYNC(chaotic(latency=lambda: -1), "never", inside=sp.chaos).raised(ValueError)
 
 

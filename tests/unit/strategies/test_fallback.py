@@ -271,7 +271,7 @@ def test_error_of_the_fallback_keeps_the_failure_as_context() -> None:
     assert seen.error is not None and seen.error.__context__ is seen.last
 
 
-def test_switched_off_it_does_nothing() -> None:
+def test_disabled_fallback_does_nothing() -> None:
     SYNC(falling("plan b"), Boom, inside=sp.disabled).raised(Boom)
 
 

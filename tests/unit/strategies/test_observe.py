@@ -90,7 +90,7 @@ def test_observing_rate_budget_never_waits() -> None:
 @each_kind
 def test_observing_budget_is_rebuilt_by_its_repr_and_named_by_its_errors(kind: str) -> None:
     made = KINDS[kind](observe=True)
-    assert eval(repr(made), vars(sp)).observe is True
+    assert eval(repr(made), {name: getattr(sp, name) for name in sp.__all__}).observe is True
     assert made.fresh().observe is True
     assert "observe" not in repr(KINDS[kind]())
     with pytest.raises(TypeError, match=rf"^{kind}: observe must be True or False, got 1$"):

@@ -97,7 +97,8 @@ def test_rate_limit_with_an_observing_limiter_refuses_nothing(events: list[Any])
 def test_observing_survives_copies_files_and_reprs(strategy: Any) -> None:
     data = sp.to_data(sp.Policy(strategy, name="p"))
     loaded = sp.Registry.from_data({"policies": {"p": data}})["p"].strategies[0]
-    for made in (copy.deepcopy(strategy), loaded, eval(repr(strategy), vars(sp))):
+    rebuilt = eval(repr(strategy), {name: getattr(sp, name) for name in sp.__all__})
+    for made in (copy.deepcopy(strategy), loaded, rebuilt):
         limiter = getattr(made, "limiter", made)
         assert limiter.observe is True
 

@@ -258,7 +258,7 @@ def test_policys_clock_is_taken_and_counts_are_kept() -> None:
     assert throttle.rejection == 0
 
 
-def test_own_clock_is_kept() -> None:
+def test_throttle_with_its_own_clock_keeps_the_clock() -> None:
     own, policys = sp.testing.FakeClock(5.0), sp.testing.FakeClock(5.0)
     throttle = sp.Throttle(on=Boom, clock=own)
     SYNC(sp.Policy(throttle, clock=policys), Boom)
@@ -368,7 +368,7 @@ def test_keyed_throttles_are_independent() -> None:
     assert call("good") == "ok"
 
 
-def test_key_sees_the_arguments_however_it_is_called() -> None:
+def test_key_sees_the_arguments_of_every_form_of_call() -> None:
     """``policy.call(fn, "a")`` must find the key of ``fn("a")``, as a decorated ``fn`` does."""
     strategy = sp.keyed(sp.Throttle(on=Boom), key=lambda host: host)
     policy = sp.Policy(strategy)

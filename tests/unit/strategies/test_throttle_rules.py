@@ -64,7 +64,7 @@ def test_accepted_calls_are_spread_over_their_time() -> None:
     assert ledger.sums()[1] == pytest.approx(0.0)
 
 
-def test_of_a_longer_time_than_the_window_a_share_counts() -> None:
+def test_calls_over_more_than_the_window_count_in_part() -> None:
     ledger = Ledger(20.0, 100.0)
     accepted(ledger, 40)
     ledger.settle(180.0)
@@ -73,7 +73,7 @@ def test_of_a_longer_time_than_the_window_a_share_counts() -> None:
     assert ledger.sums()[1] == pytest.approx(5.0)
 
 
-def test_clock_set_back_goes_on_from_where_it_was_each_time() -> None:
+def test_clock_set_back_repeatedly_continues_from_the_new_time() -> None:
     ledger = Ledger(20.0, 100.0)
     ledger.lose()
     ledger.settle(40.0)
@@ -165,7 +165,7 @@ def test_draw_below_the_share_is_refused_and_counts_as_lost() -> None:
     assert made.describe()["requests"] == 10.0
 
 
-def test_nothing_is_drawn_while_nothing_is_refused() -> None:
+def test_throttle_draws_no_number_while_it_refuses_no_call() -> None:
     made = throttle()
     draws = Draws(0.0)
     made._admit(draws)
@@ -185,7 +185,7 @@ def test_unnamed_throttle_emits_as_throttle() -> None:
     assert events[0].operation == "throttle"
 
 
-def test_few_calls_and_a_cap_hold_it_back() -> None:
+def test_rejection_is_bounded_by_min_calls_and_cap() -> None:
     made = throttle(on=ConnectionError, min_calls=3, max_rejection=0.6)
     for calls, share in ((1, 0.0), (2, 0.0), (3, 0.6)):
         made.settle(ConnectionError())
@@ -217,9 +217,9 @@ def test_copy_has_counted_nothing() -> None:
     ],
 )
 def test_invalid_option_is_refused_by_name(options: dict[str, Any], says: str) -> None:
-    with pytest.raises((ValueError, TypeError)) as told:
+    with pytest.raises((ValueError, TypeError)) as caught:
         sp.Throttle(**options)
-    assert str(told.value).startswith(says)
+    assert str(caught.value).startswith(says)
 
 
 def test_options_at_their_limits_are_accepted() -> None:

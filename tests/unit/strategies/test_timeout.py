@@ -49,7 +49,7 @@ def test_attempt_that_was_cut_off_is_followed_by_another() -> None:
     assert began == [0, 3, 6]
 
 
-def test_deadline_around_it_is_final_and_named() -> None:
+def test_outer_deadline_is_final_and_named_in_the_error() -> None:
     async def main(clock: Any) -> tuple[str, float]:
         policy = sp.Policy(sp.Deadline(3), sp.Retry(on=sp.transient, budget=None), sp.Timeout(2.9))
         with pytest.raises(sp.DeadlineExceeded) as caught, sp.deadline(1):
@@ -104,7 +104,7 @@ def test_error_passes_through() -> None:
         assert caught.value is error
 
 
-def test_in_a_thread_the_caller_is_freed_and_the_scope_cancelled() -> None:
+def test_thread_timeout_frees_the_caller_and_cancels_the_scope() -> None:
     noticed, go_on = threading.Event(), threading.Event()
     checked = sp.Policy(sp.Retry(on=Boom, attempts=1))
 
@@ -123,7 +123,7 @@ def test_in_a_thread_the_caller_is_freed_and_the_scope_cancelled() -> None:
     assert noticed.wait(10)
 
 
-def test_in_a_thread_a_success_is_returned_with_its_context() -> None:
+def test_thread_timeout_returns_a_success_with_its_context() -> None:
     with sp.deadline(50):
         left = sp.Policy(sp.Timeout(20, thread=True)).call(sp.remaining)
     assert left is not None

@@ -116,7 +116,7 @@ def test_status_page_is_read_only_and_locked_down(client: httpx.Client) -> None:
     assert head.status_code == 200 and head.content == b""
 
 
-def test_closed_it_counts_no_further(stormproof_instant: object) -> None:
+def test_closed_status_app_counts_no_further_events(stormproof_instant: object) -> None:
     app = StatusApp()
     app.close()
     trouble("status-closed")
@@ -124,11 +124,11 @@ def test_closed_it_counts_no_further(stormproof_instant: object) -> None:
 
 
 def test_standalone_app_starts_and_stops_with_its_server(app: StatusApp) -> None:
-    told = ["lifespan.startup", "lifespan.shutdown"]
+    messages = ["lifespan.startup", "lifespan.shutdown"]
     sent: list[str] = []
 
     async def receive() -> dict[str, str]:
-        return {"type": told.pop(0)}
+        return {"type": messages.pop(0)}
 
     async def send(message: Any) -> None:
         sent.append(message["type"])

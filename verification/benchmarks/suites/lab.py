@@ -139,7 +139,7 @@ def _group(name: str, title: str, failing: float, exact_rate: float, more: tuple
         meter=PerAttempt(),
         cases=(
             Case(SIMPY, partial(simpy_model, failing, 10_000, 10_000.0), "simpy"),
-            Case(FEW, partial(shipped, "exact", failing, 100, 5_000.0)),
+            Case(FEW, partial(shipped, "exact", failing, 100, 100.0, 2_400.0)),
             Case(EXACT, partial(shipped, "exact", failing, 10_000, 10_000.0)),
             Case(MANY, partial(shipped, "exact", failing, 100_000, 100_000.0, 8.0)),
             Case(GENERAL, partial(general_way, failing, 1_000, 1_000.0)),

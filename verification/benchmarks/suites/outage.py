@@ -110,8 +110,8 @@ GROUPS = [
             _case("tenacity, attempts used up", o.tenacity_used_up, needs="tenacity"),
         ),
         bars=(
-            Bar("attempts used up", "Stormproof, attempts used up", 5, goal=3.5, against=_RETRIES),
-            Bar("budget exhausted", "Stormproof, budget exhausted", 6, goal=3.5, against=_RETRIES),
+            Bar("attempts used up", "Stormproof, attempts used up", 3.5, goal=2, against=_RETRIES),
+            Bar("budget exhausted", "Stormproof, budget exhausted", 3.5, goal=2, against=_RETRIES),
             Bar(
                 "limiter refuses, of nopanic's",
                 "Stormproof limiter, refuses",

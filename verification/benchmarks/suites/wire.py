@@ -23,7 +23,36 @@ def _group(library: str, title: str, cases: tuple[Case, ...], is_async: bool, ri
     )
 
 
+def _five(name: str, title: str, bare: Case, ours: Case, is_async: bool, limit_us: float) -> Group:
+    """What the README's policy adds to a request; ``limit_us`` is half of what it once added."""
+    return Group(
+        name=name,
+        title=title,
+        baseline=bare.name,
+        meter=Talks(bare.name, is_async),
+        cases=(bare, ours),
+        bars=(Bar(f"{name}: us added to a GET", ours.name, limit_us, of="excess"),),
+        compare="excess",
+    )
+
+
 GROUPS = [
+    _five(
+        "httpx-five",
+        "A GET with httpx under five strategies",
+        Case("httpx", c.httpx_bare, needs="httpx"),
+        Case("stormproof.httpx, five strategies", c.httpx_five),
+        is_async=False,
+        limit_us=19.5,
+    ),
+    _five(
+        "httpx-five-async",
+        "An awaited GET with httpx under five strategies",
+        Case("httpx", c.httpx_async_bare, needs="httpx"),
+        Case("stormproof.httpx, five strategies", c.httpx_async_five),
+        is_async=True,
+        limit_us=33.5,
+    ),
     _group(
         "httpx",
         "A GET with httpx",

@@ -39,8 +39,8 @@ tripping_error.on(BREAKERS, lambda make: _tripping(make()))
 
 @tripping_error.by("pybreaker")
 def _tripping_pybreaker() -> str:
-    told = _tripping(Pybreaker(throw_new_error_on_trip=False))
-    return f"{_tripping(Pybreaker())} ({told} with `throw_new_error_on_trip=False`)"
+    without_new_error = _tripping(Pybreaker(throw_new_error_on_trip=False))
+    return f"{_tripping(Pybreaker())} ({without_new_error} with `throw_new_error_on_trip=False`)"
 
 
 class _Abstract(Exception, metaclass=ABCMeta):
@@ -104,8 +104,8 @@ def _told(make: Make) -> tuple[bool, bool]:
 
 
 def _judge_told(seen: tuple[bool, bool]) -> tuple[str, bool]:
-    told = [what for what, there in zip(("the last failure", "the time left"), seen, strict=True) if there]
-    return " and ".join(told) or "neither", all(seen)
+    parts = [what for what, there in zip(("the last failure", "the time left"), seen, strict=True) if there]
+    return " and ".join(parts) or "neither", all(seen)
 
 
 refusal_says = Probe(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from importlib import import_module
 
-from stormproof.cli._app import COMMANDS
-from stormproof.cli._options import parse
+from stormproof.cli._options import COMMANDS, parse
 from stormproof.cli._outcome import CommandError
 from stormproof.cli._values import choice, duration, fraction, whole
 
@@ -32,8 +31,7 @@ def check_values(data: bytes) -> None:
 
 
 def _tables() -> list[object]:
-    modules = [import_module(f"stormproof.cli.{name}") for name in COMMANDS]
-    return [module.OPTIONS for module in modules if hasattr(module, "OPTIONS")]
+    return [import_module(f"stormproof.cli.{name}").OPTIONS for name in COMMANDS]
 
 
 def check_line(data: bytes) -> None:

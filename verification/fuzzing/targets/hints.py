@@ -41,8 +41,8 @@ def check_retry_after(data: bytes) -> None:
         later = retry_after([*headers, ("retry-after", "0")], NOW)
         must(later == (wait or 0.0), f"a further wait of 0 must not change {wait!r} to {later!r}")
     must(more is not None and _legal(more), "a valid header beside any other must be read")
-    told = should_retry(read(headers))
-    must(told in (True, False, None), "x-should-retry must read as a bool or None")
+    should = should_retry(read(headers))
+    must(should in (True, False, None), "x-should-retry must read as a bool or None")
     must(should_retry(read([*headers, ("x-should-retry", "false")])) is False, "a false must be final")
 
 
@@ -73,13 +73,13 @@ def check_http_date(data: bytes) -> None:
 def check_pushback(data: bytes) -> None:
     """None, STOP, or seconds that 32 bits of milliseconds can say; said twice it is STOP."""
     pairs = lines(data)
-    told = pushback(pairs)
+    wait = pushback(pairs)
     said = [value for name, value in pairs if name.lower() == "grpc-retry-pushback-ms"]
-    if told is None:
+    if wait is None:
         must(not said, "a pushback that is there must not be overlooked")
-    elif told is not STOP:
-        must(isinstance(told, float) and 0 <= told <= (2**31 - 1) / 1000, f"out of range: {told!r}")
-        must(len(said) == 1 and told == int(said[0]) / 1000, f"{said!r} read as {told!r}")
+    elif wait is not STOP:
+        must(isinstance(wait, float) and 0 <= wait <= (2**31 - 1) / 1000, f"out of range: {wait!r}")
+        must(len(said) == 1 and wait == int(said[0]) / 1000, f"{said!r} read as {wait!r}")
     if said:
         must(pushback([*pairs, ("grpc-retry-pushback-ms", "1")]) is STOP, "twice must be STOP")
 

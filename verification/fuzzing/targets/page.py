@@ -9,7 +9,7 @@ from typing import Any
 from stormproof.lab.page import policy
 from stormproof.lab.page.guard import LARGEST_BODY, Refusal, admit
 from stormproof.lab.page.runs import _jobs
-from stormproof.lab.page.scenario import offered, values
+from stormproof.lab.page.scenario import shipped_stories, values
 from stormproof.lab.page.server import application
 
 from ..model import Target, lines, must, text
@@ -43,13 +43,13 @@ def _post(path: str, body: bytes) -> tuple[int, bytes]:
         "query_string": b"",
         "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
     }
-    told: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
 
     async def receive() -> Any:
         return {"type": "http.request", "body": body, "more_body": False}
 
     async def send(message: dict[str, Any]) -> None:
-        told.append(message)
+        messages.append(message)
 
     # Nothing in it waits, so it runs to its end without a loop.
     call = _app()(scope, receive, send)
@@ -60,7 +60,7 @@ def _post(path: str, body: bytes) -> tuple[int, bytes]:
     else:
         call.close()
         raise AssertionError("the application waits for something")
-    return told[0]["status"], b"".join(message.get("body", b"") for message in told[1:])
+    return messages[0]["status"], b"".join(message.get("body", b"") for message in messages[1:])
 
 
 def check_policy(data: bytes) -> None:
@@ -144,7 +144,7 @@ def _bodies() -> tuple[str, ...]:
 
 
 def _runs() -> tuple[str, ...]:
-    name, (story, _) = next(iter(offered().items()))
+    name, (story, _) = next(iter(shipped_stories().items()))
     request = {
         "scenario": name,
         "values": values(story.scenario),

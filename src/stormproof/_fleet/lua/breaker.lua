@@ -117,7 +117,7 @@ many.w[me] = nil
 local wanted = next(many.w) and 1 or 0
 if one.state == 'half_open' and ARGV[6] == '1' then
   if size(many.p) + one.proved < probes then
-    -- The number only grows: a late result of an old lease is told from a new one.
+    -- The number only grows: a late result of an old lease is not taken for a new one.
     one.fence = one.fence + 1
     token = string.format('%.0f', one.fence)
     many.p[token] = now + lease

@@ -31,6 +31,6 @@ if wanted == 0 and used == 0 and lease == 0 then
 else
   redis.call('HSET', KEYS[1], me, string.format('%.0f,%.0f,%d', taken, now + lease, short))
 end
--- As long as the longest lease: whoever leaves must not take the places of the others along.
+-- As long as the longest lease: an instance that leaves must not remove the places of the others.
 redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.ceil((last - now) / 1000) + 1000))
 return { granted, instances, hungry }

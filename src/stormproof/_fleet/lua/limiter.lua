@@ -40,11 +40,11 @@ level = level - owed
 local granted = wanted
 if wanted > 0 then
   local free = level + math.floor(rate * horizon / 1000000)
-  -- Nobody takes all that others may be about to ask for.
+  -- One instance never takes what the others may be about to ask for.
   if instances > 1 then
     free = math.min(free, math.max(1000000, free / 2))
   end
-  -- Whole tokens: a part of one serves nobody.
+  -- Whole tokens: a fraction of one is useless.
   granted = math.max(0, math.floor(math.min(wanted, free) / 1000000) * 1000000)
 end
 level = math.min(burst, level - granted)

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from ..protocol import Env
     from .rules.limits import Limit
 
-#: The options of each kind, besides those that all have.
 #: More calls at once than this no process has.
 MOST_PLACES = 1_000_000
 
-_KINDS = {
-    "aimd": ("decrease", "timeout"),
-    "vegas": ("smoothing", "probe"),
-    "gradient2": ("smoothing", "tolerance", "long_window", "queue"),
+#: The rule of each kind, and its options besides those that all have.
+_KINDS: dict[str, tuple[type[Limit], tuple[str, ...]]] = {
+    "aimd": (Aimd, ("decrease", "timeout")),
+    "vegas": (Vegas, ("smoothing", "probe")),
+    "gradient2": (Gradient2, ("smoothing", "tolerance", "long_window", "queue")),
 }
 
 
@@ -91,10 +91,10 @@ class AdaptiveLimit(Stateful):
             )
         self._rule: Limit = self._make_rule()
         self._inflight: int = 0
-        guard(self)
+        self._lock = guard(self)
 
     def _make_rule(self) -> Limit:
-        own = _KINDS[self.kind]
+        rule, own = _KINDS[self.kind]
         given: dict[str, Any] = {}
         for field in ("decrease", "timeout", "smoothing", "probe", "tolerance", "long_window", "queue"):
             if (value := getattr(self, field)) is None:
@@ -105,11 +105,9 @@ class AdaptiveLimit(Stateful):
                     f"{' and '.join(own)}, got {value!r}"
                 )
             given["timeout_s" if field == "timeout" else field] = value
-        if self.kind == "aimd":
-            return Aimd(self.initial, self.min, self.max, **given)
-        if self.kind == "vegas":
-            return Vegas(self.initial, self.min, self.max, draw=randomness.source(self.rng), **given)
-        return Gradient2(self.initial, self.min, self.max, **given)
+        if rule is Vegas:
+            given["draw"] = randomness.source(self.rng)
+        return rule(self.initial, self.min, self.max, **given)
 
     def use_clock(self, clock: Clock) -> None:
         if self.clock is None:
@@ -143,11 +141,16 @@ class AdaptiveLimit(Stateful):
 
     def outcome_of(self, error: BaseException) -> bool | None:
         """Return True if a call that raised ``error`` was dropped, None if the error teaches nothing."""
-        asked = unwrap_marker(error)[0] or error
-        return True if isinstance(asked, Exception) and self._judge(asked).retry else None
+        failure = unwrap_marker(error)[0] or error
+        return True if isinstance(failure, Exception) and self._judge(failure).retry else None
+
+    def reset(self) -> None:
+        """Begin anew at ``initial``; calls in flight keep their places. For tests."""
+        with self._lock:
+            self._rule = self._make_rule()
 
     def retune(self, wanted: Self) -> bool:
-        """Take over the options of ``wanted``, and what was learnt, where the kind is the same."""
+        """Take over the options of ``wanted``; keep what was learnt if the kind is the same."""
         with self._lock:
             rule = wanted.rule
             rule.learn_from(self._rule)

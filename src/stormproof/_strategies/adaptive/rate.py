@@ -67,7 +67,7 @@ class AdaptiveRate(Stateful):
         self.name = label("AdaptiveRate", name)
         self._timer = timer_of(validate_clock("AdaptiveRate", clock))
         self._judge = judge(on, "AdaptiveRate", names_refusals=True)
-        guard(self)
+        self._lock = guard(self)
         self._start()
 
     def _start(self) -> None:
@@ -78,7 +78,7 @@ class AdaptiveRate(Stateful):
         self._skew: float = 0.0
 
     def _now(self) -> float:
-        """The time, under the lock. A clock set back goes on from where it was."""
+        """Return the time; the caller holds the lock. A clock set back continues from where it was."""
         now = self._timer.now() + self._skew
         if now < self._last:
             self._skew += self._last - now
@@ -91,6 +91,11 @@ class AdaptiveRate(Stateful):
             with self._lock:
                 self._timer = clock
                 self._start()
+
+    def reset(self) -> None:
+        """Begin anew: no limit until the server throttles. For tests."""
+        with self._lock:
+            self._start()
 
     def retune(self, wanted: Self) -> bool:
         with self._lock:
@@ -134,10 +139,10 @@ class AdaptiveRate(Stateful):
     def _learn(self, error: Exception | None) -> None:
         throttled = False
         if error is not None:
-            asked = unwrap_marker(error)[0] or error
-            verdict = self._judge(asked)
+            failure = unwrap_marker(error)[0] or error
+            verdict = self._judge(failure)
             throttled = verdict.kind == "throttle"
-            refused = isinstance(asked, StormproofError) and not isinstance(asked, AttemptTimeout)
+            refused = isinstance(failure, StormproofError) and not isinstance(failure, AttemptTimeout)
             if refused and not verdict.retry:
                 return
         with self._lock:

@@ -1,4 +1,4 @@
-"""The circuit breaker: stop calling what fails, and probe carefully whether it has recovered.
+"""Circuit breaker: stop calls that fail, and probe carefully whether they succeed again.
 
 The rules are in `rules.circuit`, admission and settling in `locked_circuit`; here are the options, the
 controls, and the success path of a closed circuit, which takes neither the lock nor a ticket.
@@ -7,17 +7,9 @@ controls, and the success path of a closed circuit, which takes neither the lock
 from __future__ import annotations
 
 from ..._classify.on_clause import judge
-from ..._primitives.options import (
-    choice,
-    flag,
-    hook,
-    label,
-    number,
-    seconds,
-    shared_store,
-    validate_clock,
-)
+from ..._primitives import options
 from ..._primitives.options import count as whole
+from ..._primitives.options import number, seconds, sync_hook
 from ..._runtime import randomness
 from ..._runtime.call_template import Template
 from ..._runtime.clock import timer_of
@@ -103,25 +95,27 @@ class Breaker(LockedCircuit):
         self.consecutive = None if consecutive is None else whole("Breaker", "consecutive", consecutive)
         self.slow_call = positive("slow_call", slow_call)
         self.slow_ratio = number("Breaker", "slow_ratio", slow_ratio, above=0, most=1)
-        self.trip = hook("Breaker", "trip", trip)
+        self.trip = sync_hook("Breaker", "trip", trip)
         self.on = on
         self.exclude = exclude
         self.bucket: float | None = positive("bucket", bucket)
-        self.name = label("Breaker", name)
+        self.name = options.label("Breaker", name)
         self.open_growth = number("Breaker", "open_growth", open_growth, least=1)
         self.open_max = seconds("Breaker", "open_max", open_max, above=0)
         self.ramp = seconds("Breaker", "ramp", ramp)
-        self._timer = timer_of(validate_clock("Breaker", clock))
-        self.store = shared_store("Breaker", store)
+        self._timer = timer_of(options.validate_clock("Breaker", clock))
+        self.store = options.shared_store("Breaker", store)
         self.quorum = whole("Breaker", "quorum", quorum)
-        self.count = choice("Breaker", "count", count, ("attempts", "calls"))
-        self.on_state_change = hook("Breaker", "on_state_change", on_state_change)
-        self.observe = flag("Breaker", "observe", observe)
+        self.count = options.choice("Breaker", "count", count, ("attempts", "calls"))
+        self.on_state_change = sync_hook("Breaker", "on_state_change", on_state_change)
+        self.observe = options.flag("Breaker", "observe", observe)
         self._fleet = None
         if self.bucket is not None and (self.window is None or self.bucket > self.window):
             raise ValueError(f"Breaker: bucket must be <= window ({self.window}), got {bucket!r}")
         self._judge = judge(on, "Breaker", names_refusals=True)
-        self._exclude = None if exclude == () else judge(exclude, "Breaker", names_refusals=True)
+        self._exclude = (
+            None if exclude == () else judge(exclude, "Breaker", names_refusals=True, field="exclude")
+        )
         self._trip = trip or default_trip(
             self.failure_ratio,
             self.min_calls,
@@ -130,21 +124,19 @@ class Breaker(LockedCircuit):
         )
         self._draw = randomness.source(rng, "Breaker")
         self._live = BreakerState(self._circuit(), self._timer)
-        guard(self)
+        self._lock = guard(self)
         self._publish_bucket()
         if store is not None:
             self._join(store)
 
     def _join(self, store: Store) -> None:
-        from ..._primitives.options import shared_name
-
         for field in ("window", "probe_timeout"):
             if getattr(self, field) is None:
-                # A fleet must not remember for ever, nor wait for ever for a process that is gone.
+                # State in a store must expire: a fleet must not wait for ever for a process that has ended.
                 raise ValueError(
                     f"Breaker: {field} must be a number of seconds when there is a store, got None"
                 )
-        fleet: BreakerMember = store.join("breaker", self, shared_name("Breaker", self.name))
+        fleet: BreakerMember = store.join("breaker", self, options.shared_name("Breaker", self.name))
         self._fleet = fleet
         fleet.start()
 
@@ -153,14 +145,15 @@ class Breaker(LockedCircuit):
             try:
                 grown = self.open_for * self.open_growth**reopenings
             except OverflowError:
-                # Beyond what a float holds, as 2.0 ** 1100 is: past any open_max.
+                # Too large for a float, as 2.0 ** 1100 is: longer than any open_max.
                 grown = self.open_max
             return max(self.open_for, min(grown, self.open_max))
 
-        if self.store is None:
-            kind = Circuit
-        else:
-            from .rules.fleet_circuit import FleetCircuit as kind  # noqa: N813 - one of two kinds
+        kind: type[Circuit] = Circuit
+        if self.store is not None:
+            from .rules.fleet_circuit import FleetCircuit
+
+            kind = FleetCircuit
         return kind(self._now(), self.window, self.bucket, open_for, self.probes, self.probe_timeout)
 
     def use_clock(self, clock: Clock) -> None:
@@ -225,7 +218,7 @@ class Breaker(LockedCircuit):
 
     @property
     def counts(self) -> Counts:
-        """Counters of this state and window."""
+        """Counters of this state and window. A fixed window that is over begins anew with a look, too."""
 
         def roll(circuit: Circuit, now: float) -> Counts:
             circuit.roll(now)

@@ -75,7 +75,7 @@ class LockedCircuit(Stateful):
         return self._live.manual is not None
 
     def change(self, work: Callable[[Any, float], T], now: float | None = None) -> T:
-        """Return ``work(circuit, now)``, called under the lock; publish and emit what it has changed."""
+        """Return ``work(circuit, now)``, called under the lock; publish and emit the change of state."""
         with self._lock:
             circuit = self._live.circuit
             before = circuit.state
@@ -131,7 +131,7 @@ class LockedCircuit(Stateful):
                 return None
             bucket.started()
         else:
-            # Never by hand: what is decided by hand closes the circuit first, and nothing opens it then.
+            # Never set by hand: that closes the circuit first, and then nothing opens it.
             probe = live.circuit.admit_probe(now) if live.circuit.state == "half_open" else None
             if probe is None:
                 return None
@@ -149,7 +149,7 @@ class LockedCircuit(Stateful):
 
     def _count_slow(self, live: BreakerState, now: float) -> bool:
         """Count the calls in flight that have become slow: True if there were any."""
-        found = False
+        any_slow = False
         while live.running:
             ticket = next(iter(live.running))
             if now - ticket.began < (self.slow_call or math.inf):
@@ -157,8 +157,8 @@ class LockedCircuit(Stateful):
             del live.running[ticket]
             assert ticket.bucket is not None
             ticket.slow = True
-            found = live.circuit.slow(ticket.bucket, now) or found
-        return found
+            any_slow = live.circuit.slow(ticket.bucket, now) or any_slow
+        return any_slow
 
     def _counts_if(self, due: bool) -> Counts | None:
         """Return the counts to judge the circuit by, or None if it need not be judged.
@@ -292,17 +292,17 @@ class LockedCircuit(Stateful):
 
     def outcome_of(self, error: BaseException) -> str:
         """Return how ``error`` counts: "failure", "excluded", or "success" when ``on`` does not match it."""
-        asked: BaseException | None = error
+        failure: BaseException | None = error
         if isinstance(error, (Permanent, RetryAfter)):
-            asked = unwrap_marker(error)[0] or error
-        if not isinstance(asked, Exception) or isinstance(asked, Cancelled):
+            failure = unwrap_marker(error)[0] or error
+        if not isinstance(failure, Exception) or isinstance(failure, Cancelled):
             return "excluded"
-        if self._exclude is not None and self._exclude(asked).retry:
+        if self._exclude is not None and self._exclude(failure).retry:
             return "excluded"
-        return "failure" if self._judge(asked).retry else "success"
+        return "failure" if self._judge(failure).retry else "success"
 
 
-#: How a breaker that refuses says why; closed is one that lets a growing share of the calls through.
+#: Text of a refusal, by state; "closed" is a breaker that lets a growing share of the calls through.
 _REFUSING = {
     "half_open": "is probing, and every place is taken",
     "closed": "has just closed and admits a share",

@@ -33,12 +33,12 @@ class Ticket:
         is_neutral: bool = False,
     ) -> None:
         self._breaker = breaker
-        #: Whether it counts as excluded however it ends.
+        #: True if the call counts as excluded, however it ends.
         self._is_neutral = is_neutral
         self.bucket = bucket
         self.probe = probe
         self.began = began
-        #: Whether it has been counted as slow while it ran.
+        #: True if the call was counted as slow while it ran.
         self.slow = False
 
     def _end(self, outcome: str, error: BaseException | None = None) -> None:
@@ -51,7 +51,7 @@ class Ticket:
         self._end("success")
 
     def failure(self, error: BaseException | None = None) -> None:
-        """The call failed; ``error`` is what `CircuitOpen.last_failure` will show."""
+        """The call failed with ``error``, which becomes `CircuitOpen.last_failure`."""
         self._end("failure", error)
 
     def cancel(self) -> None:

@@ -115,7 +115,7 @@ class Allowance(Stateful):
         owner = type(self).__name__
         self.restart(Tally(), validate_clock(owner, clock))
         self.observe = flag(owner, "observe", observe)
-        guard(self)
+        self._lock = guard(self)
 
     @property
     def clock(self) -> Clock | None:
@@ -181,12 +181,10 @@ class Allowance(Stateful):
         with self._lock:
             self._settle()
             paid = self._pay(timeout)
-        return paid or self._refused()
+        return paid or (self._refused() if self.observe else 0.0)
 
     def _refused(self) -> float:
-        """Return 0.0; while it only observes, count and emit the refusal and let the retry through."""
-        if not self.observe:
-            return 0.0
+        """Count and emit a refusal that is only observed, and let the retry through."""
         with self._lock:
             self._live.would_refuse += 1
         bus.publish("WouldRefuse", operation=self.name or "budget", by="budget")
@@ -220,7 +218,7 @@ class Allowance(Stateful):
 
     def shortage(self) -> str:
         """Say in one line why nothing was paid the last time, and which option to change."""
-        return f"{self!r} has {self.balance:.3g} left"
+        return f"retry budget exhausted: {self!r} has {self.balance:.3g} left"
 
     @property
     def sustained(self) -> float:
@@ -293,9 +291,9 @@ class Allowance(Stateful):
 
     def assume(self, state: BudgetState, events: int) -> None:
         """Be the budget with ``state``, for which so many events were counted since it was last settled."""
-        _put(self, "_live", state)
-        tally = self._tally
-        tally.seen = tally.read() + tally.step - events
+        # A run does this for every failure, and `object.__setattr__` takes three times as long.
+        self.__dict__["_live"] = state
+        self._tally.seen = self._tally.left() + events
 
     def pending(self) -> int:
         """Return the number of events counted since it was last settled."""

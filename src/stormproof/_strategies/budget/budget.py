@@ -103,7 +103,8 @@ class Budget(Allowance):
         tokens = settle(live.tokens, live.earned, fresh * self.ratio, elapsed, now, self.burst)
         live.tokens = tokens
         if tokens >= self.burst:
-            live.gained = live.paid = 0
+            # What stands above the burst was earned within the window.
+            live.gained, live.paid = round((tokens - self.burst) / self.ratio) if self.ratio else 0, 0
         else:
             live.gained += fresh
 
@@ -121,23 +122,21 @@ class Budget(Allowance):
                 paid = self._fleet.withdraw()
             else:
                 # `Tally.take` and `BudgetState.tick`, written out: this is on the way of every retry.
-                read, clock, last = tally.read, live.timer.now, live.last
-                count, now = read(), clock() + live.skew
-                fresh = count - tally.seen
-                tally.seen = count + tally.step
+                left, now, last = tally.left(), live.timer.now() + live.skew, live.last
+                fresh, tally.seen = tally.seen - left, left
                 if now < last:
                     self._credit(live, fresh)
                 else:
                     live.last = now
                     if fresh or now >= live.earned.end:
                         self._credit_at(live, fresh, now, now - last)
-                left = live.tokens - 1.0
-                if left >= -ROUNDING:
-                    live.tokens = left if left > 0.0 else 0.0
+                rest = live.tokens - 1.0
+                if rest >= -ROUNDING:
+                    live.tokens = rest if rest > 0.0 else 0.0
                     live.paid += 1
                     return 1.0
                 paid = 0.0
-        return paid or self._refused()
+        return paid or (self._refused() if self.observe else 0.0)
 
     @property
     def balance(self) -> float:
@@ -190,6 +189,10 @@ class Budget(Allowance):
 
     def shortage(self) -> str:
         if self._fleet is not None:
-            return f"budget {self.name!r} of the fleet is spent: ratio={self.ratio:g}, burst={self.burst:g}"
+            # What the others earned and spent is not known here.
+            return (
+                f"retry budget exhausted: budget {self.name!r} of the fleet is spent: burst {self.burst:g}, "
+                f"{self.ratio:g} earned per success; to allow more, set burst={max(1.0, 2 * self.burst):g}"
+            )
         live = self._live
         return shortage(self.ratio, self.burst, live.gained, live.paid)

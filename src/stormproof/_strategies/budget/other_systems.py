@@ -137,7 +137,7 @@ class QuotaBudget(Allowance):
                 paid = self._take(self.throttle_cost)
             else:
                 paid = self._take(self.timeout_cost if timeout else self.retry_cost)
-        return paid or self._refused()
+        return paid or (self._refused() if self.observe else 0.0)
 
     def pay(self, kind: str, max_wait: float | None) -> float:
         return self.withdraw(kind == "timeout", kind == "throttle")

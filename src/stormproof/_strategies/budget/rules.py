@@ -45,7 +45,7 @@ class Slices:
         steps = at - self.at
         if steps <= 0:
             return
-        begun, self.at = self.at, at
+        self.at = at
         if not self.known_total:
             # Nothing was ever added, or all of it has been dropped: every sum is 0.
             return
@@ -53,10 +53,11 @@ class Slices:
             self.sums = [0.0] * _SLICES
             self.known_total = 0.0
             return
-        sums = self.sums
-        for slot in range(begun + 1, at + 1):
-            if sums[slot % _SLICES]:
-                sums[slot % _SLICES] = 0.0
+        # Indices below 0 count from the end, which is where the ring goes on.
+        sums, place = self.sums, at % _SLICES
+        for slot in range(place - steps + 1, place + 1):
+            if sums[slot]:
+                sums[slot] = 0.0
                 self.known_total = math.nan
 
     def add(self, amount: float, elapsed: float = 0.0) -> None:
@@ -70,8 +71,9 @@ class Slices:
             elapsed = self.window_s
         # From 1 to all of them, since a slice is at most as long as ``elapsed``, which is at most the window.
         slots = round(elapsed / self.width)
-        for back in range(slots):
-            self.sums[(self.at - back) % _SLICES] += amount / slots
+        sums, place, part = self.sums, self.at % _SLICES, amount / slots
+        for slot in range(place - slots + 1, place + 1):
+            sums[slot] += part
         self.known_total += amount
 
     def resliced(self, window_s: float, now: float) -> Slices:
@@ -123,9 +125,10 @@ def shortage(ratio: float, burst: float, gained: int, paid: int) -> str:
     """
     earned = f"{gained} success{'' if gained == 1 else 'es'} earned {gained * ratio:.3g}"
     spent = f"{paid} retr{'y' if paid == 1 else 'ies'} spent {paid}"
-    more = f"burst={math.floor(burst) + max(1, paid)}"
+    # Twice what the burst had to pay for.
+    more = f"burst={math.floor(burst) + max(1, math.ceil(paid - gained * ratio - ROUNDING))}"
     if gained:
         # With this ratio the same successes would have paid for one retry more.
         wanted = (paid + 1 - burst) / gained
         more += f" or ratio={math.ceil(wanted * 100) / 100:g}" if wanted > ratio else ""
-    return f"budget empty: burst {burst:g}, {earned}, {spent}; to allow more, set {more}"
+    return f"retry budget exhausted: burst {burst:g}, {earned}, {spent}; to allow more, set {more}"

@@ -7,7 +7,7 @@ from collections import deque
 from ..._drivers.waiter import Waiter
 from ..._events import bus, labels
 from ..._primitives.errors import BulkheadFull
-from ..._primitives.options import count, flag, label, seconds, shared_store
+from ..._primitives.options import count, flag, label, seconds, shared_name, shared_store
 from ..._runtime.call_template import Template
 from ..._runtime.locks import guard
 from ..stateful import Stateful
@@ -71,18 +71,16 @@ class Bulkhead(Stateful):
         self._fleet: BulkheadMember | None = None
         if self.max_wait and not self.queue:
             raise ValueError(f"Bulkhead: max_wait needs a queue to wait in, got {max_wait!r} with queue=0")
-        #: What is free. Taking and giving back are single atomic list operations.
+        #: Free places. Taking one and giving it back are single atomic list operations.
         self._permits: list[None] = [None] * self.limit
-        #: How many places this process has, free or in use.
+        #: Number of places that this process has, free or in use.
         self._places: int = self.limit
         self._waiting: deque[Waiter] = deque()
-        guard(self)
+        self._lock = guard(self)
         if store is not None:
             self._join(store)
 
     def _join(self, store: Store) -> None:
-        from ..._primitives.options import shared_name
-
         fleet: BulkheadMember = store.join("bulkhead", self, shared_name("Bulkhead", self.name))
         self._fleet = fleet
         self.set_places(fleet.places(self))
@@ -172,7 +170,7 @@ class Bulkhead(Stateful):
             self.dispatch()
 
     def _withdraw(self, waiter: Waiter) -> None:
-        """Leave the queue without having been served, or give the place back that came just then."""
+        """Leave the queue without a place, or give back a place that was granted just then."""
         with self._lock:
             try:
                 self._waiting.remove(waiter)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 
 from ..._classify.classifier import transient
-from ..._classify.exhaustion import exhausted_by, is_bare
+from ..._classify.exhaustion import exhausted_by, is_bare, is_permanent
 from ..._classify.on_clause import judge, unwrap_marker
 from ..._classify.server_hints import is_digits
 from ..._context.attempts import running
 from ..._context.deadlines import remaining
 from ..._drivers import race as _race
 from ..._events import bus
-from ..._primitives.errors import ADMISSION_REFUSALS, Permanent
+from ..._primitives.errors import ADMISSION_REFUSALS
 from ..._primitives.options import count, flag, hook, seconds
 from ..._runtime.locks import guard
 from ..protocol import Part
@@ -26,7 +26,6 @@ from .quantile import Sketch
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
     from typing import Any, Self
 
     from ..._classify.on_clause import On
@@ -59,8 +58,6 @@ class Hedge(Stateful):
     may change the arguments of the extra attempts.
     """
 
-    _lock: AbstractContextManager[object]
-
     def __init__(
         self,
         after: Seconds | str = 0.05,
@@ -83,7 +80,7 @@ class Hedge(Stateful):
         self.judge = judge(on, "Hedge")
         if budget is not None and not callable(getattr(budget, "withdraw", None)):
             raise TypeError(f"Hedge: budget must be a budget or None, got {budget!r}")
-        guard(self)
+        self._lock = guard(self)
 
     def budget_in(self, surroundings: Env | PolicySettings) -> AnyBudget | None:
         """The budget that its extra attempts pay: its own, or the one that the policy has for its hedges."""
@@ -92,6 +89,11 @@ class Hedge(Stateful):
     def use_clock(self, clock: Clock) -> None:
         if isinstance(self.budget, Part):
             self.budget.use_clock(clock)
+
+    def reset(self) -> None:
+        """Forget the latencies measured so far. For tests."""
+        with self._lock:
+            self._sketch = Sketch()
 
     def retune(self, wanted: Self) -> bool:
         with self._lock:
@@ -159,23 +161,6 @@ class Race:
     Latency is taken of attempts that were begun with no other out, and of those when they lose as well:
     of the others only the quick ones ever answer, so a percentile of all answers would be too short.
     """
-
-    __slots__ = (
-        "_args",
-        "_budget",
-        "_call",
-        "_env",
-        "_first_error",
-        "_hedge",
-        "_held_until",
-        "_kwargs",
-        "_lone",
-        "_lone_since",
-        "_reports",
-        "_spent",
-        "launched",
-        "out",
-    )
 
     def __init__(
         self,
@@ -264,13 +249,13 @@ class Race:
         self._lone = 0
 
     def failed(self, error: BaseException, number: int) -> str:
-        """Return what follows attempt ``number``'s error: "stop", "launch" another, or "wait"."""
+        """Return the step after attempt ``number``'s error: "stop", "launch" another, or "wait"."""
         self.out -= 1
         if number == self._lone:
             self._lone = 0
-        asked, hint_s = unwrap_marker(error)
-        visible = error if asked is None else asked
-        verdict = None if asked is None else self._hedge.judge(asked)
+        failure, hint_s = unwrap_marker(error)
+        visible = error if failure is None else failure
+        verdict = None if failure is None else self._hedge.judge(failure)
         is_pushback = verdict is not None and verdict.kind == "pushback"
         is_fatal = verdict is not None and not verdict.retry and not is_pushback
         if is_fatal and isinstance(visible, ADMISSION_REFUSALS) and (self.out or self._first_error):
@@ -280,7 +265,7 @@ class Race:
         if self._first_error is None:
             self._first_error = visible
         is_fatal = is_fatal or self._is_exhausted(visible)
-        if not isinstance(error, Exception) or isinstance(error, Permanent) or is_fatal:
+        if not isinstance(error, Exception) or is_permanent(error) or is_fatal:
             self._first_error = visible
             return "stop"
         if self._reports is not None:
@@ -297,7 +282,8 @@ class Race:
     def _is_exhausted(self, error: BaseException) -> bool:
         """Return True if a layer further in has retried ``error`` already."""
         mark = None if is_bare(error) else exhausted_by(error)
-        return mark is not None and mark.speaks_to(self._env)
+        # Its attempts run in tasks or threads of their own: a mark that was made in this one is an old one.
+        return mark is not None and mark.speaks_to(None, math.inf)
 
     def _hold(self, hint_s: float) -> None:
         """Launch nothing for ``hint_s`` seconds; nothing more at all if that is too long to wait for."""
@@ -311,7 +297,7 @@ class Race:
         """Take in attempt ``number``'s error and ``launch`` another if one is due; True if none is left."""
         step = self.failed(error, number)
         if step == "launch" and self._held_until > self._env.now():
-            # The driver launches it when `delay` is over.
+            # The driver launches it after `delay`.
             return False
         return step == "stop" or ((step == "wait" or not launch()) and not self.out)
 

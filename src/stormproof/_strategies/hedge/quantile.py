@@ -16,8 +16,6 @@ class Sketch:
     A quantile is right to within one bucket (5 %) between 0.1 ms and 3 minutes.
     """
 
-    __slots__ = ("_counts", "total")
-
     def __init__(self) -> None:
         self._counts = [0.0] * _BUCKETS
         self.total = 0.0
@@ -34,9 +32,9 @@ class Sketch:
     def quantile(self, q: float) -> float:
         """The latency (in seconds) that a share ``q`` of those counted did not exceed."""
         rank = q * self.total
-        seen = 0.0
+        below = 0.0
         for place, count in enumerate(self._counts):
-            seen += count
-            if seen >= rank and seen > 0:
+            below += count
+            if below >= rank and below > 0:
                 return float(_SMALLEST_S * _GROWTH**place)
         return float(_SMALLEST_S * _GROWTH ** (_BUCKETS - 1))

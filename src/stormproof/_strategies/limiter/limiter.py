@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 
 from ..._context.deadlines import ambient, check
-from ..._events import bus
-from ..._events.key_names import of_key
 from ..._primitives.errors import RateLimited
-from ..._primitives.options import count, flag, label, number, seconds, shared_store, validate_clock
-from ..._primitives.rates import parse
-from ..._runtime import clock as _clock
+from ..._primitives.options import count, flag, label, number, shared_name, shared_store, validate_clock
+from ..._primitives.rates import rate_and_burst
 from ..._runtime import randomness
+from ..._runtime.clock import timer_of
 from ..._runtime.locks import guard, has_gil
 from .rules.bucket import MOST_NEAR, MOST_TOKENS, Bucket
 from .waiting import Reservation, Waiting, wake
@@ -19,10 +17,8 @@ from .waiting import Reservation, Waiting, wake
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
-    from typing import Any, Protocol, TypeVar
+    from typing import Protocol, TypeVar
 
-    from ..._primitives.options import Seconds
     from ..._runtime.clock import Clock
     from ..._runtime.randomness import Rng
     from ..protocol import Store
@@ -63,25 +59,11 @@ class Limiter(Waiting):
     With ``observe`` no call is refused and none waits: `WouldRefuse` is emitted where no token is there.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_bucket",
-        "_fleet",
-        "_lock",
-        "_quick",
-        "_timer",
-        "clock",
-        "name",
-        "observe",
-        "store",
-    )
+    _surroundings = ("clock", "rng", "store", "name")
 
-    _lock: AbstractContextManager[object]
     #: The burst, while `allow` may count without the lock; -1 while another method works on the bucket, at
     #: an infinite rate, and on builds without a GIL, where the steps of `allow` are not atomic.
     _quick: float
-    #: Where to read the time.
-    _timer: Clock | _clock.Ambient
 
     def __init__(
         self,
@@ -95,23 +77,12 @@ class Limiter(Waiting):
         observe: bool = False,
     ) -> None:
         self.observe = flag("Limiter", "observe", observe)
-        if isinstance(rate, str):
-            if burst is not None:
-                raise ValueError(
-                    f"Limiter: burst must be part of the text {rate!r}, got burst={burst!r} as well"
-                )
-            rate, burst = parse(rate)
-        burst = 1 if burst is None else burst
-        self.clock = validate_clock("Limiter", clock)
-        self._timer = _clock.timer_of(clock)
+        rate, burst = self._checked(*rate_and_burst("Limiter", rate, burst))
+        self._timer = timer_of(validate_clock("Limiter", clock))
         # Everything that holds state takes a clock and a source of randomness; a limiter draws nothing.
         randomness.source(rng, "Limiter")
-        self._bucket = Bucket(
-            number("Limiter", "rate", rate, least=0, infinite=True),
-            count("Limiter", "burst", burst, least=0, most=MOST_TOKENS),
-            self._timer.now(),
-        )
-        guard(self)
+        self._bucket = Bucket(rate, burst, self._now())
+        self._lock = guard(self)
         self.store = shared_store("Limiter", store)
         self.name = label("Limiter", name)
         self._fleet: LimiterMember | None = None
@@ -119,9 +90,11 @@ class Limiter(Waiting):
         if store is not None:
             self._join(store)
 
-    def _join(self, store: Store) -> None:
-        from ..._primitives.options import shared_name
+    def _checked(self, rate: float, burst: int) -> tuple[float, int]:
+        rate = number("Limiter", "rate", rate, least=0, infinite=True)
+        return rate, count("Limiter", "burst", burst, least=0, most=MOST_TOKENS)
 
+    def _join(self, store: Store) -> None:
         _shared(self.rate, self.burst)
         fleet: LimiterMember = store.join("limiter", self, shared_name("Limiter", self.name))
         self.swap_bucket(fleet.bucket)
@@ -136,7 +109,7 @@ class Limiter(Waiting):
             self._quick = self._quickest()
 
     def clock_time(self) -> float:
-        return self._timer.now()
+        return self._now()
 
     def _quickest(self) -> float:
         quick = has_gil() and not math.isinf(self._bucket.rate)
@@ -147,7 +120,7 @@ class Limiter(Waiting):
         with self._lock:
             before, self._quick = self._quick, -1.0
             try:
-                return work(self._bucket, self._timer.now())
+                return work(self._bucket, self._now())
             finally:
                 self._quick = before
 
@@ -155,7 +128,7 @@ class Limiter(Waiting):
         """Use ``clock`` from now on, unless this limiter was given one of its own."""
         if self.clock is None:
             self.run_locked(lambda bucket, now: bucket.move(clock.now() - now))
-            self.clock = self._timer = clock
+            self._timer = clock
 
     def allow(self, n: int = 1) -> bool:
         """Take ``n`` tokens if they are there now."""
@@ -173,59 +146,22 @@ class Limiter(Waiting):
                 return True
             if self._fleet is not None:
                 if self._fleet.is_dry(now):
-                    return self._passes()
+                    return self.observe and self._passes()
             elif self._quick >= 0.0 and level < _SURELY_SHORT:
                 # A refusal takes nothing. Nearer to a token, the bucket itself decides.
-                return self._passes()
+                return self.observe and self._passes()
         n = count("Limiter", "n", n, least=0)
         ok = self.run_locked(lambda bucket, now: bucket.reserve(n, now, 0.0).ok)
-        if self._fleet is not None:
-            self._fleet.kick()
+        self._kick()
         return ok or self._passes()
 
-    def _passes(self) -> bool:
-        """Emit `WouldRefuse` and return True if this limiter only observes, so that the call proceeds."""
-        if self.observe:
-            bus.publish("WouldRefuse", operation=self.name or "limiter", by="rate_limit")
-        return self.observe
-
-    def reserve(self, n: int = 1, max_wait: Seconds | None = None) -> Reservation:
-        """Take ``n`` tokens, to be used after the reservation's ``delay``."""
-        n = count("Limiter", "n", n, least=0)
-        limit = None if max_wait is None else seconds("Limiter", "max_wait", max_wait)
-        granted = self._reserve(n, 0.0 if self.observe else limit, False)
-        # What only would be refused takes no token.
-        return granted if granted.ok or not self._passes() else self._reserve(0, None, False)
-
-    def enqueue(self, n: int, max_wait_s: float | None) -> Reservation:
-        """Take ``n`` tokens for a caller that waits for them in line, with `await_turn`."""
-        return self._reserve(n, max_wait_s, True)
-
-    def _reserve(self, n: int, limit: float | None, queue: bool) -> Reservation:
-        grant = self.run_locked(lambda bucket, now: bucket.reserve(n, now, limit, queue))
+    def _kick(self) -> None:
         if self._fleet is not None:
             self._fleet.kick()
-        return Reservation(self, grant)
-
-    def cancel_grant(self, grant: Grant) -> None:
-        self.run_locked(lambda bucket, now: bucket.cancel(grant, now))
 
     def line_step(self, grant: Grant, work: Callable[[Line, float], list[Grant]]) -> None:
         # A store that is lost or found puts another bucket in place; those in line stay where they are.
         wake(self.run_locked(lambda bucket, now: work(grant.line or bucket, now)))
-
-    def after_fork(self) -> None:
-        """Forget those who wait, in a forked child: they are the parent's."""
-        self._bucket.clear_line()
-
-    def charge(self, n: int) -> None:
-        """Take ``n`` more, even below 0, for a call that cost more than it said; < 0 gives back."""
-
-        def step(bucket: Bucket, now: float) -> list[Grant]:
-            bucket.charge(n, now)
-            return bucket.advance(now) or bucket.moved_up(now)
-
-        wake(self.run_locked(step))
 
     def _admit(self, n: int) -> Reservation:
         """A reservation that can be waited for, or the error that says why not."""
@@ -237,7 +173,7 @@ class Limiter(Waiting):
         left = None if scope is None else scope.remaining()
         reservation = self.enqueue(n, left)
         if reservation.ok and left is not None and 0 < left <= reservation.delay:
-            # It would be there just when the time is over.
+            # The token would be there just as the time ends.
             reservation.leave()
             reservation = self.enqueue(n, 0.0)
         if not reservation.ok:
@@ -248,13 +184,9 @@ class Limiter(Waiting):
             raise tightest.late(f"Limiter: the wait would end past {tightest.name!r}, {left:.3g} s away")
         return reservation
 
-    def tokens(self) -> float:
-        """Tokens available now to this process; negative while reservations are owed."""
-        return self.run_locked(lambda bucket, now: bucket.usable(now))
-
     def ready_in(self, n: int = 1) -> float:
         """Seconds until ``n`` tokens would be there; inf: never. Takes no lock, as it takes no token."""
-        return self._bucket.wait_for(n, self._timer.now())
+        return self._bucket.wait_for(n, self._now())
 
     @property
     def rate(self) -> float:
@@ -266,52 +198,16 @@ class Limiter(Waiting):
         """Tokens at once."""
         return self._bucket.burst if self._fleet is None else self._fleet.burst
 
-    def set_rate(self, rate: float) -> None:
-        """Change the rate from now on."""
-        rate = number("Limiter", "rate", rate, least=0, infinite=True)
-        self._change(rate, self.burst)
-
-    def set_burst(self, burst: int) -> None:
-        """Change the burst from now on."""
-        burst = count("Limiter", "burst", burst, least=0, most=MOST_TOKENS)
-        self._change(self.rate, burst)
-
-    def retune(self, wanted: Limiter) -> bool:
-        """Take over the rate and the burst of ``wanted``, and keep what was reserved."""
-        self.set_rate(wanted.rate)
-        self.set_burst(wanted.burst)
-        self.observe = wanted.observe
-        return True
-
     def _change(self, rate: float, burst: int) -> None:
         if self._fleet is not None:
-            return self._fleet.change(self, *_shared(rate, burst))
+            self._fleet.change(self, *_shared(rate, burst))
+            return
         self.run_locked(lambda bucket, now: bucket.change(rate, burst, now))
         self._quick = self._quickest()
 
     def reset(self) -> None:
-        """Begin anew: full, with nothing reserved and an empty line. For tests."""
-        self.swap_bucket(Bucket(self.rate, self.burst, self._timer.now()))
-
-    def fresh(self, key: str | None = "") -> Limiter:
-        """A new limiter with these options, full; with a store, the one of ``key``."""
-        name = self.name if self.store is None else of_key(self.name, key)
-        return Limiter(
-            self.rate, self.burst, clock=self.clock, store=self.store, name=name, observe=self.observe
-        )
-
-    def __repr__(self) -> str:
-        shared = "" if self.store is None else f", store={self.store!r}, name={self.name!r}"
-        observe = ", observe=True" if self.observe else ""
-        return f"Limiter(rate={self.rate!r}, burst={self.burst!r}{shared}{observe})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.rate, self.burst, self.store, self.name, self.observe)
-
-    def describe(self) -> dict[str, Any]:
-        """The options as plain data, with the tokens of this moment."""
-        shared = {} if self.store is None else {"store": self.store.prefix, "name": self.name}
-        return {"kind": "Limiter", "rate": self.rate, "burst": self.burst, "tokens": self.tokens(), **shared}
+        """Start over: full, nothing reserved, no waiters. For tests."""
+        self.swap_bucket(Bucket(self.rate, self.burst, self._now()))
 
     # For its member of a fleet.
 
@@ -319,15 +215,6 @@ class Limiter(Waiting):
     def bucket(self) -> Bucket:
         """The bucket in use; read it within `locked`."""
         return self._bucket
-
-    def locked(self) -> AbstractContextManager[Any]:
-        """Return the lock around the bucket; it may be taken again inside."""
-        lock: AbstractContextManager[Any] = self._lock
-        return lock
-
-
-def _rebuild(rate: float, burst: int, store: Store | None, name: str | None, observe: bool) -> Limiter:
-    return Limiter(rate, burst, store=store, name=name, observe=observe)
 
 
 def _shared(rate: float, burst: int) -> tuple[float, int]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 
 from ..._context.deadlines import ambient, check
-from ..._primitives.options import count, number, seconds, validate_clock
-from ..._primitives.rates import parse
-from ..._runtime import clock as _clock
+from ..._primitives.options import count, number, validate_clock
+from ..._primitives.rates import rate_and_burst
+from ..._runtime.clock import timer_of
 from ..._runtime.locks import guard
 from .rules.bucket import Grant, Line, near
 from .waiting import Reservation, Waiting, wake
@@ -19,11 +19,11 @@ from .waiting import Reservation, Waiting, wake
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
-    from typing import Any
+    from typing import TypeVar
 
-    from ..._primitives.options import Seconds
     from ..._runtime.clock import Clock
+
+    T = TypeVar("T")
 
 
 class Timetable(Line):
@@ -33,8 +33,6 @@ class Timetable(Line):
     before it, so that n may exceed the burst.
     """
 
-    __slots__ = ("_full", "_last", "_skew", "burst", "rate")
-
     def __init__(self, rate: float, burst: int, now: float) -> None:
         self.rate = rate
         self.burst = burst
@@ -43,7 +41,7 @@ class Timetable(Line):
         super().__init__()
 
     def steady(self, now: float) -> float:
-        """``now`` on a clock that never runs backwards: one set back goes on from where it was."""
+        """Return ``now`` on a clock that never runs backwards: one set back continues from where it was."""
         now += self._skew
         if now < self._last:
             self._skew += self._last - now
@@ -87,15 +85,10 @@ class Timetable(Line):
         if ok:
             self._book(n, now)
         grant = Grant(ok, n, at, self.rate, self.booked)
-        if ok and queue and at > now:
-            self.enter(grant)
-        elif ok:
-            self.fixed += n
-            grant.fixed = self.fixed
-        return grant
+        return self.place(grant, queue and at > now)
 
     def start(self, n: int, now: float) -> bool:
-        """Start a call of cost n at once: whether its place has come."""
+        """Book a call of cost n if it may start now; return False if it may not."""
         if math.isinf(self.rate) or n == 0:
             return True
         if self._next(now) > now:
@@ -114,7 +107,7 @@ class Timetable(Line):
         self._full = max(now, max(now, self._full) + n / self.rate)
 
     def cancel(self, slot: Grant, now: float) -> None:
-        """Give back, once, what ``slot`` booked, less what was booked after it and counts on its time."""
+        """Give back, once, the booking of ``slot``, less the part that later bookings count on."""
         if slot.ok and slot.n and slot.at >= now and not slot.returned:
             slot.returned = True
             restore = slot.n - self._behind(slot)
@@ -127,7 +120,7 @@ class Timetable(Line):
         self._book(-n, now)
 
     def change(self, rate: float, burst: int, now: float) -> None:
-        """Another rate or burst from ``now`` on: what is booked keeps its cost and changes its time."""
+        """Use another rate or burst from ``now`` on: bookings keep their cost and change their time."""
         booked = max(0.0, self._full - now)
         self._full = now + (0.0 if math.isinf(rate) or math.isinf(self.rate) else booked * self.rate / rate)
         self.rate, self.burst = rate, burst
@@ -142,86 +135,46 @@ class Pacer(Waiting):
     save up for it first. ``rate`` is > 0; inf paces nothing. ``Pacer("90/min")`` reads the text.
     """
 
-    __slots__ = ("__weakref__", "_lock", "_table", "clock")
-
-    _lock: AbstractContextManager[object]
+    _surroundings = ("clock",)
 
     def __init__(self, rate: float | str, burst: int | None = None, *, clock: Clock | None = None) -> None:
-        if isinstance(rate, str):
-            if burst is not None:
-                raise ValueError(
-                    f"Pacer: burst must be part of the text {rate!r}, got burst={burst!r} as well"
-                )
-            rate, burst = parse(rate, "Pacer")
-        self.clock = validate_clock("Pacer", clock)
-        self._table = Timetable(_rate(rate), _burst(1 if burst is None else burst), self._read())
-        guard(self)
+        rate, burst = self._checked(*rate_and_burst("Pacer", rate, burst))
+        self._timer = timer_of(validate_clock("Pacer", clock))
+        self._table = Timetable(rate, burst, self._now())
+        self._lock = guard(self)
 
-    def _read(self) -> float:
-        return _clock.AMBIENT.now() if self.clock is None else self.clock.now()
+    def _checked(self, rate: float, burst: int) -> tuple[float, int]:
+        return number("Pacer", "rate", rate, above=0, infinite=True), count("Pacer", "burst", burst)
 
-    def _steady(self) -> float:
-        return self._table.steady(self._read())
+    def run_locked(self, work: Callable[[Timetable, float], T]) -> T:
+        with self._lock:
+            return work(self._table, self._table.steady(self._now()))
 
     def clock_time(self) -> float:
-        with self._lock:
-            return self._steady()
+        return self.run_locked(lambda table, now: now)
 
     def use_clock(self, clock: Clock) -> None:
         """Use ``clock`` from now on, unless this pacer was given one of its own."""
         if self.clock is None:
-            with self._lock:
-                self._steady()
-                self._table.move(clock.now())
-                self.clock = clock
+
+            def move(table: Timetable, now: float) -> None:
+                table.move(clock.now())
+                self._timer = clock
+
+            self.run_locked(move)
 
     def allow(self, n: int = 1) -> bool:
         """Start a call of cost ``n`` if its place has come."""
         if type(n) is not int or n < 0:
             n = count("Pacer", "n", n, least=0)
-        with self._lock:
-            return self._table.start(n, self._steady())
-
-    def reserve(self, n: int = 1, max_wait: Seconds | None = None) -> Reservation:
-        """The next place for a call of cost ``n``, to be used after the reservation's ``delay``."""
-        n = count("Pacer", "n", n, least=0)
-        limit = None if max_wait is None else seconds("Pacer", "max_wait", max_wait)
-        return self._reserve(n, limit, False)
-
-    def enqueue(self, n: int, max_wait_s: float | None) -> Reservation:
-        """Take the next place for a caller that waits for it in line, with `await_turn`."""
-        return self._reserve(n, max_wait_s, True)
-
-    def _reserve(self, n: int, limit: float | None, queue: bool) -> Reservation:
-        with self._lock:
-            return Reservation(self, self._table.reserve(n, self._steady(), limit, queue))
-
-    def charge(self, n: int) -> None:
-        """Book ``n`` more for a call that cost more than it said; a negative ``n`` gives back."""
-        with self._lock:
-            now = self._steady()
-            self._table.charge(n, now)
-            woken = self._table.advance(now) or self._table.moved_up(now)
-        wake(woken)
+        return self.run_locked(lambda table, now: table.start(n, now))
 
     def ready_in(self, n: int = 1) -> float:
         """Seconds until a call of cost ``n`` could start."""
-        with self._lock:
-            now = self._steady()
-            return max(0.0, (min(n, 1) - self._table.tokens(now)) / self.rate)
-
-    def cancel_grant(self, grant: Grant) -> None:
-        with self._lock:
-            self._table.cancel(grant, self._steady())
+        return self.run_locked(lambda table, now: max(0.0, (min(n, 1) - table.tokens(now)) / table.rate))
 
     def line_step(self, grant: Grant, work: Callable[[Line, float], list[Grant]]) -> None:
-        with self._lock:
-            woken = work(self._table, self._steady())
-        wake(woken)
-
-    def after_fork(self) -> None:
-        """Forget those who wait, in a forked child: they are the parent's."""
-        self._table.clear_line()
+        wake(self.run_locked(work))
 
     def _admit(self, n: int) -> Reservation:
         check()
@@ -234,11 +187,6 @@ class Pacer(Waiting):
             raise tightest.late(f"Pacer: the wait would end past {tightest.name!r}, {left:.3g} s away")
         return reservation
 
-    def tokens(self) -> float:
-        """Return the number of calls that could start now; negative while others wait."""
-        with self._lock:
-            return self._table.tokens(self._steady())
-
     @property
     def rate(self) -> float:
         """Calls per second."""
@@ -249,47 +197,10 @@ class Pacer(Waiting):
         """Calls at once after a quiet time."""
         return self._table.burst
 
-    def set_rate(self, rate: float) -> None:
-        """Change the rate from now on."""
-        rate = _rate(rate)
-        with self._lock:
-            self._table.change(rate, self.burst, self._steady())
-
-    def set_burst(self, burst: int) -> None:
-        """Change the burst from now on."""
-        burst = _burst(burst)
-        with self._lock:
-            self._table.change(self.rate, burst, self._steady())
-
-    def retune(self, wanted: Pacer) -> bool:
-        """Take over the rate and the burst of ``wanted``, and keep what was booked."""
-        self.set_rate(wanted.rate)
-        self.set_burst(wanted.burst)
-        return True
+    def _change(self, rate: float, burst: int) -> None:
+        self.run_locked(lambda table, now: table.change(rate, burst, now))
 
     def reset(self) -> None:
-        """Begin anew: nothing booked, an empty line. For tests."""
+        """Start over: nothing booked, no waiters. For tests."""
         with self._lock:
-            self._table = Timetable(self.rate, self.burst, self._read())
-
-    def fresh(self, key: str | None = "") -> Pacer:
-        """A new pacer with these options, nothing booked."""
-        return Pacer(self.rate, self.burst, clock=self.clock)
-
-    def __repr__(self) -> str:
-        return f"Pacer(rate={self.rate!r}, burst={self.burst!r})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Pacer, (self.rate, self.burst)
-
-    def describe(self) -> dict[str, Any]:
-        """The options as plain data, with the tokens of this moment."""
-        return {"kind": "Pacer", "rate": self.rate, "burst": self.burst, "tokens": self.tokens()}
-
-
-def _rate(rate: float) -> float:
-    return number("Pacer", "rate", rate, above=0, infinite=True)
-
-
-def _burst(burst: int) -> int:
-    return count("Pacer", "burst", burst)
+            self._table = Timetable(self.rate, self.burst, self._now())

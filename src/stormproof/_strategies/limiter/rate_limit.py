@@ -7,7 +7,7 @@ import math
 from ..._context.deadlines import ambient, check
 from ..._events import bus
 from ..._primitives.errors import RateLimited
-from ..._primitives.options import Options, count, flag, hook, seconds
+from ..._primitives.options import Options, count, flag, seconds, sync_hook
 from ..._primitives.rates import parse
 from ..._runtime.call_template import Template
 from ..generator_calls import is_stream
@@ -54,8 +54,10 @@ class RateLimit(Part, Options):
     ) -> None:
         self.limiter: Any = _limiter(limiter)
         self.max_wait = None if max_wait is None else seconds("RateLimit", "max_wait", max_wait)
-        self.cost = cost if cost is None or callable(cost) else _tokens("cost", cost)
-        self.cost_of_result = hook("RateLimit", "cost_of_result", cost_of_result)
+        self.cost: Cost | None = cost
+        if cost is not None:
+            self.cost = sync_hook("RateLimit", "cost", cost) if callable(cost) else _tokens("cost", cost)
+        self.cost_of_result = sync_hook("RateLimit", "cost_of_result", cost_of_result)
         self.observe = flag("RateLimit", "observe", observe)
 
     def use_clock(self, clock: Clock) -> None:
@@ -78,14 +80,19 @@ class RateLimit(Part, Options):
         return limiter.pick(env.arguments(args), kwargs) if isinstance(limiter, Keyed) else limiter
 
     def take(self) -> None:
-        """Take one token now, or raise what a decorated function that does not wait raises."""
+        """Take one token now, or raise `RateLimited`."""
         if not self.limiter.allow():
             self._reserve(self.limiter, 1, "call")
 
-    def _refuse(self, limiter: Any, n: int, operation: str) -> RateLimited:
-        """Return the refusal of a call that does not wait, whose tokens were not there a moment ago."""
-        check()
-        return _refusal(limiter, n, _ready_in(limiter, n), operation)
+    def _turn(self, limiter: Any, n: int, operation: str) -> Reservation | None:
+        """Return the reservation that a call without tokens waits for; None if it need not wait."""
+        if self.observe:
+            bus.publish("WouldRefuse", operation=operation, by="rate_limit")
+            return None
+        if self.max_wait == 0.0:
+            check()
+            raise _refusal(limiter, n, _ready_in(limiter, n), operation)
+        return self._reserve(limiter, n, operation)
 
     def _reserve(self, limiter: Any, n: int, operation: str) -> Reservation:
         """Tokens to wait for, or the error that says why there are none."""
@@ -118,20 +125,17 @@ class RateLimit(Part, Options):
     # As a strategy.
 
     def sync(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
-        refuses_at_once = self.max_wait == 0.0 and not self.observe
-
         def enter(limiter: Any, n: int, args: tuple[Any, ...]) -> bool:
-            if self.observe:
-                return _observed(env.operation(args))
-            if refuses_at_once:
-                raise self._refuse(limiter, n, env.operation(args))
-            await_turn(self._reserve(limiter, n, env.operation(args)), limiter.clock)
-            return True
+            turn = self._turn(limiter, n, env.operation(args))
+            if turn is not None:
+                await_turn(turn, limiter.clock)
+            return turn is not None
 
         def late(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            if refuses_at_once:
-                raise self._refuse(self.limiter, 1, env.operation(args))
-            enter(self.limiter, 1, args)
+            # Without `enter`, so that a refusal, the common case in an overload, takes one call less.
+            turn = self._turn(self.limiter, 1, env.operation(args))
+            if turn is not None:
+                await_turn(turn, self.limiter.clock)
 
         def weighed(*args: object, **kwargs: object) -> Any:
             limiter, n = self._pick(env, args, kwargs), self._price(env, args, kwargs)
@@ -145,12 +149,10 @@ class RateLimit(Part, Options):
 
     def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
         async def enter(limiter: Any, n: int, args: tuple[Any, ...]) -> bool:
-            if self.observe:
-                return _observed(env.operation(args))
-            if self.max_wait == 0.0:
-                raise self._refuse(limiter, n, env.operation(args))
-            await await_turn_async(self._reserve(limiter, n, env.operation(args)), limiter.clock)
-            return True
+            turn = self._turn(limiter, n, env.operation(args))
+            if turn is not None:
+                await await_turn_async(turn, limiter.clock)
+            return turn is not None
 
         async def late(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             await enter(self.limiter, 1, args)
@@ -224,14 +226,9 @@ def _ready_in(limiter: Any, n: int) -> float | None:
     return max(0.0, float((n - limiter.tokens()) / limiter.rate))
 
 
-def _observed(operation: str) -> bool:
-    """Emit the refusal, or the wait, of a call that is let through; return False, as it has not paid."""
-    bus.publish("WouldRefuse", operation=operation, by="rate_limit")
-    return False
-
-
 def _refusal(limiter: Any, n: int, wait: float | None, operation: str) -> RateLimited:
-    bus.publish("Refused", operation=operation, by="rate_limit")
+    if bus.watchers:
+        bus.publish("Refused", operation=operation, by="rate_limit")
     if wait is not None:
         return RateLimited(f"{operation}: over the rate limit, try again in {wait:.3g} s", wait)
     if n > limiter.burst:

@@ -167,11 +167,13 @@ class Jittered(Backoff):
         """`delay` for the loop, whose ``n`` and ``prev`` need no check; a draw from a user's ``rng`` does."""
         delay, spread, least = self.delay, self._spread, self.min
         ceilings = tuple(self._ceiling(n) for n in range(_USUAL))
+        # These keep between 0 and the ceiling by themselves.
+        is_between = least == 0.0 and isinstance(self.jitter, str)
 
         def quick(n: int, prev: float | None, u: float) -> float:
             if n < _USUAL and type(u) is float and 0.0 <= u <= 1.0:
                 wait: float = spread(u, ceilings[n])
-                if least <= wait <= LARGEST:
+                if is_between or least <= wait <= LARGEST:
                     return wait
             return delay(n, prev, u)
 

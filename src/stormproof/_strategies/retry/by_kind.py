@@ -20,8 +20,9 @@ class ByKind(Backoff):
 
     ``throttle`` is a 429 and its like, ``timeout`` an attempt that took too long, ``network`` a connection
     lost, refused or not resolved, ``server`` any other failure that the other side reported (a 503, a
-    deadlock). The kinds are those of the verdict, so ``on`` should be `transient` or return a `Verdict`.
-    The retry number and the previous wait are the call's, whatever kinds its failures were.
+    deadlock). The kinds are those that `transient` sees, also where ``on`` names types, or that of the
+    `Verdict` with which ``on`` answers. The retry number and the previous wait are the call's, whatever
+    kinds its failures were.
     """
 
     throttle: Backoff | None

@@ -23,12 +23,14 @@ from ..._classify.exhaustion import (
 from ..._classify.on_clause import is_refusal, judge_answer, judge_marked, unwrap_marker
 from ..._classify.stops import REFUSALS, reason_of
 from ..._classify.verdict import Verdict
-from ..._context.attempts import Attempt, LayersAround, moments, running
+from ..._context.attempts import Attempt, running
 from ..._context.deadlines import ambient
 from ..._events import bus, labels
 from ..._events.labels import tried
 from ..._primitives.attach_context import attach_context
 from ..._primitives.errors import DeadlineExceeded, Permanent, RetryAfter
+from ..._runtime.call_template import SHARED_NAMES
+from ..._runtime.strands import MOMENT, origin
 from .generators import Opened
 from .rules.decision import ENDINGS, PERMANENT, Course, Stop, scope_ended
 
@@ -42,27 +44,13 @@ if TYPE_CHECKING:
     from ..protocol import Env
 
 
+_NEVER = -math.inf
+_RETRY = Verdict.RETRY
+_outer = running.get
+
+
 class RetriedCall(Course):
     """One call: its attempts so far, judged, decided about, and reported."""
-
-    __slots__ = (
-        "_last",
-        "_skew",
-        "_writes",
-        "answer",
-        "began",
-        "env",
-        "known",
-        "last_error",
-        "operation",
-        "outer",
-        "owner",
-        "reached",
-        "refusal",
-        "refused",
-        "stop",
-        "verdict",
-    )
 
     retry: Any
     exchange: Exchange | None
@@ -79,13 +67,17 @@ class RetriedCall(Course):
     answer: Any
     #: The failure of the last attempt that reached the function, and the refusal of a later one.
     reached: BaseException | None
-    refusal: StormproofError | None
+    refusal: StormproofError | None = None
     #: Why there is no further attempt; ``None`` before the end, and after a success.
     stop: Stop | None
-    #: The moment at which the attempt at hand began, where `begin` makes it.
+    #: The seconds to sleep after a first attempt that was made before the loop.
+    wait: float | None = None
+    #: The moment at which the attempt at hand began; ``None``: not known.
     began: int | None
     #: Whether the log may have a line for this call; ``None``: not asked yet.
     _writes: bool | None
+    #: What is added to a clock that was set back.
+    _skew = 0.0
 
     def __init__(
         self,
@@ -95,17 +87,27 @@ class RetriedCall(Course):
         operation: str,
         owner: object,
         exchange: Exchange | None = None,
+        number: int = 0,
+        began: int | None = None,
     ) -> None:
-        Course.__init__(self, retry, budget, exchange, env.breakers)
+        # `Course.__init__`, written out: one is made whenever a call fails.
+        self.retry = retry
+        self.plan = retry.plan
+        self.breakers = env.breakers
+        self.budget = budget
+        self.exchange = exchange
+        self.number = number
+        self.backoff_index = 0
+        self.first_failure_at = self.previous_wait = self.spent = self.payment = self.visible_error = None
         self.env = env
         self.known = retry.by_type.known if exchange is None else {}
         self.operation = operation
         self.owner = owner
-        self.outer = running.get()
-        self.last_error = self.reached = self.refusal = self.stop = self._writes = self.began = None
-        self.verdict = Verdict.RETRY
-        self._skew = 0.0
-        self._last = -math.inf
+        self.outer = _outer()
+        self.last_error = self.reached = self.stop = self._writes = None
+        self.began = began
+        self.verdict = _RETRY
+        self._last = _NEVER
 
     def judge_error(self, error: BaseException) -> Verdict:
         """Return what ``error`` means."""
@@ -126,6 +128,7 @@ class RetriedCall(Course):
     def start(self, last_error: Exception | None) -> None:
         """Count the attempt that starts now; notify the budget of the first, the request of each."""
         self.number += 1
+        self.began = SHARED_NAMES[MOMENT]
         self.last_error = last_error
         if self.exchange is not None:
             self.exchange.turn(self.number, last_error)
@@ -146,7 +149,6 @@ class RetriedCall(Course):
     def begin(self, last_error: Exception | None) -> Attempt:
         """Return the next attempt, to be made now."""
         self.start(last_error)
-        self.began = next(moments)
         return self.attempt()
 
     def after(self, value: Any, error: Exception | None, announce: bool = True) -> float | None:
@@ -164,7 +166,7 @@ class RetriedCall(Course):
             if (
                 verdict is not None
                 and error.__cause__ is None  # type: ignore[union-attr]
-                and (not error.__dict__ or is_silent(error.__dict__))
+                and (not (attached := error.__dict__) or is_silent(attached))
             ):
                 self.visible_error = self.reached = error
             else:
@@ -172,23 +174,26 @@ class RetriedCall(Course):
                 if verdict is None:
                     self.succeed()
                     return None
+                self.verdict = verdict
                 self.stop = self._refused(error, verdict) or self._final(error, verdict)
-                if self.stop is None and not is_refusal(self.visible_error):
+                if self.stop is not None:
+                    now = self.now()
+                    if self.first_failure_at is None:
+                        self.first_failure_at = now
+                    return None
+                if not is_refusal(self.visible_error):
                     self.reached = self.visible_error
             self.verdict = verdict
             if self._writes is None:
                 # Once per call, as it takes long: a line of another level is written only where this one is.
-                self._writes = bus.has_listener("GaveUp")
-            scope, now = ambient(), self.env.timer.now()
+                self._writes = bus.would_write(30)
+            scope, env = ambient(), self.env
+            now = env.timer.now()
             if now < self._last:
                 # Set back, now or before.
                 now = self.now()
             self._last = now
-            if self.stop is not None:
-                if self.first_failure_at is None:
-                    self.first_failure_at = now
-                return None
-            step = self.next(verdict, now, self.env.draw, scope)
+            step = self.next(verdict, now, env.draw, scope)
         except Exception as fault:
             # A rule of the user's failed; what it was asked about must not be lost over it.
             attach_context(fault, error)
@@ -217,9 +222,7 @@ class RetriedCall(Course):
             layer = response_mark(self.refused)
         else:
             layer = None if is_bare(visible) else exhausted_by(visible)
-        if layer is None or layer.owner == self.owner or self._is_named(layer):
-            return None
-        if not layer.speaks_to(self.env, self.began):
+        if layer is None or self._is_named(layer) or not layer.speaks_to(self.owner, self.began):
             return None
         return Stop("exhausted", f"already retried by {layer.layer}")
 
@@ -238,7 +241,7 @@ class RetriedCall(Course):
         self.refusal, self.visible_error = error, self.reached
         # It made no attempt.
         self.number -= 1
-        return Stop(reason, str(error))
+        return Stop(reason, str(error), after=error.retry_after)
 
     def emit_retrying(self, wait: float) -> None:
         """Emit that another attempt follows after ``wait`` seconds."""
@@ -273,35 +276,49 @@ class RetriedCall(Course):
 
     def give_up(self, value: Any, error: Exception | None) -> Outcome:
         """End a failed call: report it, and return what its caller gets, noted and marked."""
-        stop, scope = self.stop, ambient()
-        assert stop is not None, "a call ends for a reason"
-        if scope is not None:
+        stop: Any = self.stop
+        ending, visible, began, number = stop.ending, self.visible_error, self.first_failure_at, self.number
+        if (scope := ambient()) is not None:
             # What failed in this call has no part in what the scope may still raise.
             scope.last_error = None
-        ending, visible, began = ENDINGS[stop.reason], self.visible_error, self.first_failure_at
         if stop.left is not None or stop.interrupted:
             # There was a wait since the last look at the clock.
             self.now()
         elapsed = 0.0 if began is None else self._last - began
         # Otherwise the error itself says all there is to say.
-        notable = self.number > 1 or ending.first_try
+        notable = ending.first_try or number > 1
         if bus.watchers or (notable and self._writes is not False):
             self._report(stop, elapsed)
+        made: Any = None
+        if ending.marks:
+            after = self.verdict.after if stop.after is None else stop.after
+            owner = self.owner if self.outer is None else self._owner_of_mark()
+            made = Mark(
+                self.operation, owner, number, stop.message, (stop.reason, number, elapsed, after), origin()
+            )
         if visible is None:
-            if self.exchange is not None and ending.marks:
-                self._mark(value, stop, elapsed)
+            if made is not None and self.exchange is not None:
+                mark(value, made)
             return value, None
         if ending.notes and notable:
-            tries = tried(self.number, elapsed)
-            why = self._shortage(stop) if stop.reason == "budget" else stop.message
+            tries, why = tried(number, elapsed), stop.message
+            if stop.reason == "budget" and (shortage := getattr(self.budget, "shortage", None)) is not None:
+                why = shortage()
             note(visible, f"{tries}; stopped: {why}")
-            if ending.refuses == "always" or (ending.refuses == "asked" and self.retry.raises == "refusal"):
+            if stop.reason in self.retry.refusing:
                 return None, self._refuse(stop, visible, tries, elapsed)
-        if ending.marks:
-            self._mark(visible, stop, elapsed)
-            if stop.reason == "hint":
-                _set_retry_after(visible, self.verdict.after)
-        return None, _as_raised(visible, error)
+        if made is not None:
+            try:
+                visible.__stormproof_mark__ = made  # type: ignore[attr-defined]
+                if stop.reason == "hint":
+                    visible.retry_after = self.verdict.after  # type: ignore[attr-defined]
+            except Exception:
+                # Some exceptions refuse attributes; they are left as they are.
+                pass
+        if visible is not error and error is not None and visible.__traceback__ is None:
+            # It was never raised itself, but carried by a mark.
+            visible = visible.with_traceback(error.__traceback__)
+        return None, visible
 
     def succeed(self) -> None:
         """Settle a success."""
@@ -348,32 +365,20 @@ class RetriedCall(Course):
             reason=stop.reason,
         )
 
-    def _shortage(self, stop: Stop) -> str:
-        """Return why the budget did not pay: what was earned and spent, and what to set."""
-        shortage = getattr(self.budget, "shortage", None)
-        return (
-            stop.message
-            if shortage is None
-            else f"{stop.message}: {shortage().removeprefix('budget empty: ')}"
-        )
-
-    def _after(self, stop: Stop) -> float | None:
-        """Return the seconds after which trying again may help, as far as the server or a refusal says."""
-        if self.refusal is not None:
-            return self.refusal.retry_after
-        return self.verdict.after if stop.after is None else stop.after
-
-    def _mark(self, outcome: Any, stop: Stop, elapsed: float) -> None:
-        # A layer ignores its own mark, left on an error object that is raised again and again. Not so
-        # when the very same layer is at work further out: then the mark must stop it.
-        around = LayersAround(self.env)
-        owner = object() if around.has_owner(self.owner, self.outer) else self.owner
-        stopped = stop.reason, self.number, elapsed, self._after(stop)
-        mark(outcome, Mark(self.operation, owner, self.number, stop.message, stopped, around))
+    def _owner_of_mark(self) -> object:
+        """Return the call's owner, or another where the very same layer is at work further out."""
+        # A layer ignores its own mark, left on an error object that is raised again and again; that mark must
+        # stop it.
+        outer = self.outer
+        while outer is not None:
+            if outer.owner == self.owner:
+                return object()
+            outer = outer.outer
+        return self.owner
 
     def _refuse(self, stop: Stop, visible: BaseException, tries: str, elapsed: float) -> StormproofError:
         """Return the refusal that the call ends in, raised from its failure."""
-        refusal = self.refusal
+        refusal, after = self.refusal, self.verdict.after if stop.after is None else stop.after
         if refusal is None:
             message = f"{self.operation}: gave up after {tries}: {stop.message}"
             if stop.reason == "deadline":
@@ -382,9 +387,9 @@ class RetriedCall(Course):
                 refusal = DeadlineExceeded(message, "within")
             else:
                 refusal = REFUSALS[stop.reason](message)
-            refusal.retry_after = self._after(stop)
+            refusal.retry_after = after
         refusal.__cause__ = visible
-        refusal.stopped = Stopped(stop.reason, self.number, elapsed, self._after(stop))
+        refusal.stopped = Stopped(stop.reason, self.number, elapsed, after)
         return refusal
 
 
@@ -395,23 +400,12 @@ def note(error: BaseException, text: str) -> None:
     """Say on the exception what was tried; a note of ours from an earlier call is replaced."""
     try:
         notes = getattr(error, "__notes__", None)
-        if notes:
+        if notes is None:
+            # What `add_note` does, in half the time.
+            error.__notes__ = [_NOTE + text]
+        else:
             notes[:] = [line for line in notes if not line.startswith(_NOTE)]
-        error.add_note(_NOTE + text)
+            error.add_note(_NOTE + text)
     except Exception:
         # Some exceptions refuse attributes; they are left as they are.
-        pass
-
-
-def _as_raised(visible: BaseException, raised: BaseException | None) -> BaseException:
-    """``visible``, with the traceback of the mark that carried it when it was never raised itself."""
-    if visible.__traceback__ is None and raised is not None:
-        return visible.with_traceback(raised.__traceback__)
-    return visible
-
-
-def _set_retry_after(error: BaseException, after: float | None) -> None:
-    try:
-        error.retry_after = after  # type: ignore[attr-defined]
-    except Exception:
         pass

@@ -50,6 +50,8 @@ class HeldBack(Opened):
         self.held.append(item)
         if isinstance(item, (bytes, bytearray, str)):
             self._held_bytes += len(item)
+        elif isinstance(item, memoryview):
+            self._held_bytes += item.nbytes
 
     def end(self, returned: Any = None) -> None:
         """There are no more items; ``returned`` is the generator's return value."""

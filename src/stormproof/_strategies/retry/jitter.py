@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from operator import mul
 
-from ..._primitives.options import Options, number, seconds
+from ..._primitives.options import Options, number, seconds, sync_hook
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def spread_for(owner: str, jitter: Jitter) -> Callable[[Any, Any], Any]:
         return jitter.__call__
     # A class is callable too, but `jitter=Symmetric` is a forgotten pair of brackets.
     if callable(jitter) and not isinstance(jitter, type):
-        return _checked(owner, jitter)
+        return _checked(owner, sync_hook(owner, "jitter", jitter))
     kind = ValueError if isinstance(jitter, str) else TypeError
     hint = "; that is a schedule of its own: Decorrelated(base, cap)" if str(jitter) == "decorrelated" else ""
     raise kind(

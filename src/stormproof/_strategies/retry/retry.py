@@ -1,8 +1,9 @@
-"""The retry strategy: its options and its success path. What happens after a failure is in `loop`."""
+"""The retry strategy: its options and its success path. `call` and `aio_loop` have what follows a failure."""
 
 from __future__ import annotations
 
 import math
+from itertools import product
 
 from ..._classify.classifier import transient
 from ..._classify.exhaustion import exhausted_by, is_silent
@@ -17,6 +18,7 @@ from ..protocol import Part
 from . import aio_loop, sync_loop
 from .backoff import Backoff, Exponential, Jittered
 from .call import RetriedCall
+from .rules.decision import refusing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,6 +47,17 @@ class _Default:
 
 
 DEFAULT: Any = _Default()
+
+
+def _validate_budget(budget: object) -> None:
+    for method in ("started", "success", "failure", "withdraw"):
+        if isinstance(budget, type) or not callable(getattr(budget, method, None)):
+            if isinstance(budget, type):
+                hint = f"; did you mean {budget.__name__}()?"
+            else:
+                hint = "; did you mean None?" if budget is False else f" (which has no {method}())"
+            rule = "one such as Budget(ratio=0.1), or None"
+            raise TypeError(f"Retry: budget must be {rule}, got {budget!r}{hint}")
 
 
 class Retry(Part, Options):
@@ -85,14 +98,12 @@ class Retry(Part, Options):
     ) -> None:
         backoff = Exponential() if backoff is None else backoff
         if isinstance(backoff, type) or not hasattr(backoff, "delay"):
-            raise TypeError(f"Retry: backoff must be a schedule such as Exponential(), got {backoff!r}")
+            given: object = backoff
+            meant = f"; did you mean Constant({given!r})?" if isinstance(given, (int, float)) else ""
+            rule = "a schedule such as Exponential()"
+            raise TypeError(f"Retry: backoff must be {rule}, got {backoff!r}{meant}")
         if budget is not None and not isinstance(budget, (Keyed, _Default)):
-            for method in ("started", "success", "failure", "withdraw"):
-                if isinstance(budget, type) or not callable(getattr(budget, method, None)):
-                    raise TypeError(
-                        f"Retry: budget must be one such as Budget(ratio=0.1), or None, got {budget!r} "
-                        f"(which has no {method}())"
-                    )
+            _validate_budget(budget)
         self.on = on
         self.attempts = None if attempts is None else count("Retry", "attempts", attempts)
         self.backoff = backoff
@@ -100,6 +111,8 @@ class Retry(Part, Options):
         #: True if the budget is the default one, made for this strategy.
         self.owns_budget = isinstance(budget, _Default)
         self.budget: Any = (budget.budget or Budget()) if isinstance(budget, _Default) else budget
+        #: True if failures are reported to the budget: one that counts them, or any of the user's own.
+        self.reports_failures: bool = getattr(self.budget, "counts_failures", True)
         self.on_result = hook("Retry", "on_result", on_result)
         self.max_hint = seconds("Retry", "max_hint", max_hint, infinite=True)
         self.late: Literal["stop", "clip"] = choice("Retry", "late", late, ("stop", "clip"))
@@ -108,6 +121,8 @@ class Retry(Part, Options):
         self.raises = choice("Retry", "raises", raises, ("failure", "refusal"))
         self.on_retry = hook("Retry", "on_retry", on_retry)
         self.commit = hook("Retry", "commit", commit)
+        #: The reasons to stop for which the caller gets a refusal.
+        self.refusing = refusing(self.raises == "refusal")
         #: The refusals that ``on`` names.
         self.named: tuple[type[Exception], ...] = named_refusals(on)
         self.judge = judge(on)
@@ -164,9 +179,6 @@ class Retry(Part, Options):
     def _beginner(self, env: Env) -> Callable[..., RetriedCall]:
         """Return what makes the `RetriedCall` of a call, given its ``args`` and ``kwargs``."""
         budget = self.budget
-        if env.is_fixed and not isinstance(budget, Keyed):
-            operation, owner = env.operation(), env.owner(())
-            return lambda args, kwargs: RetriedCall(self, budget, env, operation, owner)
 
         def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> RetriedCall:
             paying = budget.pick(env.arguments(args), kwargs) if isinstance(budget, Keyed) else budget
@@ -174,18 +186,43 @@ class Retry(Part, Options):
 
         return begin
 
-    def _is_final(self, error: Exception) -> bool:
+    def _first_failure(self, env: Env) -> Callable[..., RetriedCall | None]:
+        """Return what settles the failure of a first attempt, which began at the moment ``began``.
+
+        It returns the call that has to go on, or None if ``error`` is what its caller gets.
+        """
+        by_type, refusing, budget = self.by_type, self.refusing, self.budget
+        fixed = (env.operation(), env.owner(()), None) if env.is_fixed else None
+        is_final = self._is_final if env.has_no_request else _never
+
+        def failed(
+            error: Exception, began: int, args: tuple[Any, ...] = (), kwargs: object = None
+        ) -> RetriedCall | None:
+            verdict = by_type.known.get(type(error))
+            if (verdict is None or verdict.kind == "fatal") and is_final(error, verdict):
+                return None
+            operation, owner, exchange = fixed or (env.operation(args), env.owner(args), env.exchange(args))
+            run = RetriedCall(self, budget, env, operation, owner, exchange, 1, began)
+            wait, stop = run.after(None, error), run.stop
+            if stop is None or wait is not None or run.visible_error is not error or stop.reason in refusing:
+                run.wait = wait
+                return run
+            run.give_up(None, error)
+            return None
+
+        return failed
+
+    def _is_final(self, error: Exception, verdict: Verdict | None) -> bool:
         """Return True if the failure of a first attempt is raised unchanged: nothing to count, note or emit.
 
-        A shortcut for what the loop would decide; False leaves the decision to the loop.
+        A shortcut for what the loop would decide; False leaves the decision to the loop. ``verdict`` is that
+        on the type, "fatal" or not known.
         """
-        verdict = self.by_type.known.get(type(error))
-        if verdict is None:
-            is_refusal = type(error) in self.by_type.final
-            return is_refusal and not bus.watchers and exhausted_by(error) is None
-        if verdict.kind != "fatal" or bus.watchers:
+        if bus.watchers:
             return False
-        return error.__cause__ is None and (not error.__dict__ or is_silent(error.__dict__))
+        if verdict is None:
+            return type(error) in self.by_type.final and exhausted_by(error) is None
+        return error.__cause__ is None and (not (attached := error.__dict__) or is_silent(attached))
 
     def _compile(
         self,
@@ -199,8 +236,6 @@ class Retry(Part, Options):
         names = {
             **GATE_NAMES,
             "bare": like,
-            "begin": self._beginner(env),
-            "is_final": self._is_final if env.has_no_request else _never,
             "call": call,
             "loop": loop,
             "watchers": bus.watchers,
@@ -210,11 +245,13 @@ class Retry(Part, Options):
             "succeeded": lambda args, kwargs: bus.first_try(env.operation(args)),
         }
         if not plain:
+            names["begin"] = self._beginner(env)
             return _FOLLOWED.build(like, is_async, names)
+        names["failed"] = self._first_failure(env)
         on_start, on_success = ticks(self.budget)
         names["tick"] = on_success or _nothing
         names["started"] = on_start
-        return _RETRIED[on_start is not None, env.entered].build(like, is_async, names)
+        return _RETRIED[on_start is not None, env.entered, env.is_fixed].build(like, is_async, names)
 
 
 def _own_plan(backoff: Any) -> Any:
@@ -236,7 +273,7 @@ def _quick_delay(backoff: Any) -> Any:
     return checked
 
 
-def _never(error: Exception) -> bool:
+def _never(error: Exception, verdict: Verdict | None) -> bool:
     """In place of `_is_final` where an error stands for a client's request."""
     return False
 
@@ -256,10 +293,12 @@ def ticks(budget: Any) -> tuple[Callable[[], object] | None, Callable[[], object
 
 _SUCCESS_PATH = """\
 {{async_}}def {name}({{params}}):
-{gate}{start}    try:
+{gate}{start}    _sp_began = _sp_moment
+    try:
         _sp_result = {{await_}}_sp_call({{args}})
     except Exception as _sp_error:
-        if _sp_is_final(_sp_error):
+        _sp_run = _sp_failed(_sp_error, _sp_began{given})
+        if _sp_run is None:
             raise
         _sp_failure = _sp_error
     else:
@@ -270,29 +309,30 @@ _SUCCESS_PATH = """\
                 _sp_succeeded({{packed}})
         return _sp_result
     try:
-        return {{await_}}_sp_loop(_sp_begin, _sp_call, {{packed}}, _sp_failure)
+        _sp_result = {{await_}}_sp_loop(_sp_run, _sp_call, {{packed}}, _sp_failure)
     finally:
-        del _sp_failure
+        del _sp_failure, _sp_run
+    return _sp_result
 """
 
 
-def _template(name: str, gate: str, start: str) -> Template:
-    return Template(name, _SUCCESS_PATH.format(name=name, gate=gate, start=start))
+def _template(starts: bool, inside: bool, fixed: bool) -> Template:
+    name = f"retried{'_from_start' * starts}{'_inside' * inside}"
+    gate, start = "" if inside else GATE, "    _sp_started()\n" * starts
+    return Template(
+        name,
+        _SUCCESS_PATH.format(name=name, gate=gate, start=start, given="" if fixed else ", {packed}"),
+    )
 
 
-_STARTED = "    _sp_started()\n"
-#: By whether the budget counts starts, and whether a `Deadline` right outside has asked what the gate asks.
-_RETRIED = {
-    (False, False): _template("retried", GATE, ""),
-    (False, True): _template("retried_inside", "", ""),
-    (True, False): _template("retried_from_start", GATE, _STARTED),
-    (True, True): _template("retried_from_start_inside", "", _STARTED),
-}
+#: By whether the budget counts starts, whether a `Deadline` right outside has asked what the gate asks, and
+#: whether the arguments of a call do not matter to what is known of it.
+_RETRIED = {key: _template(*key) for key in product((False, True), repeat=3)}
 
 #: For what must see the first attempt too: hooks, refused results, a budget chosen by the arguments.
 _FOLLOWED = Template(
     "followed",
     "{async_}def followed({params}):\n"
     + GATE
-    + "    return {await_}_sp_loop(_sp_begin, _sp_call, {packed})\n",
+    + "    _sp_result = {await_}_sp_loop(_sp_begin({packed}), _sp_call, {packed})\n    return _sp_result\n",
 )

@@ -25,23 +25,22 @@ _sp_boundary = True
 
 
 def retry_loop(
-    begin: Callable[..., RetriedCall],
+    run: RetriedCall,
     call: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     error: Exception | None = None,
 ) -> Any:
-    """Call until an attempt succeeds or the call stops. With ``error`` the first attempt has failed."""
+    """Call until an attempt succeeds or the call stops. With ``error`` the first attempt has failed with it,
+    and ``run`` has settled that.
+    """
     value: Any = None
     failure: BaseException | None = None
-    run = begin(args, kwargs)
-    clock, retry = run.env.clock, run.retry
+    clock, retry, wait = run.env.clock, run.retry, run.wait
     before, on_retry, on_result = retry.before_attempt, retry.on_retry, retry.on_result
     token = None
     # The wrapper has made the first attempt itself, unless something had to be asked before.
     is_made = error is not None
-    if is_made:
-        run.number = 1
     try:
         while True:
             if not is_made:
@@ -54,10 +53,10 @@ def retry_loop(
                     value, error = call(*args, **kwargs), None
                 except Exception as failed:
                     value, error = None, failed
+                if error is None and on_result is not None:
+                    run.answer = judge(on_result, value)
+                wait = run.after(value, error)
             is_made = False
-            if error is None and on_result is not None:
-                run.answer = judge(on_result, value)
-            wait = run.after(value, error)
             if wait is not None:
                 try:
                     if on_retry is not None and run.stop is None:

@@ -1,4 +1,4 @@
-"""The loops around a coroutine function. Line for line those of ``_sync``, with ``await``."""
+"""The loop around a coroutine function. Line for line that of ``_sync``, with ``await``."""
 
 from __future__ import annotations
 
@@ -16,78 +16,48 @@ from ._call import next_wait as _next_wait
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ._call import Handler, Plan
+    from ._call import Steps
+    from ._plan import Plan
 
 
-def retry_exception(
-    target: Callable[..., Any],
-    plan: Plan,
-    *,
-    exception: Any,
-    giveup: Callable[[Any], Any],
-    raise_on_giveup: bool,
-) -> Callable[..., Any]:
-    """Await ``target`` again while it raises ``exception``."""
+def retry_function(target: Callable[..., Any], plan: Plan) -> Callable[..., Any]:
+    """Return ``target`` with a loop around it that awaits it as often as ``plan`` says."""
+    ignores_results = plan.ignores_results
 
     @functools.wraps(target)
     async def retry(*args: object, **kwargs: object) -> Any:
-        call = Call(plan, target, args, kwargs, maybe_call=_maybe_call, wall=_wall)
+        call = Call(plan, target, args, kwargs, maybe_call=_maybe_call, next_wait=_next_wait, wall=_wall)
         while True:
-            call.tries += 1
-            await _notify(plan.on_try, call.details())
+            await follow(call.begin())
             call.read_elapsed()
             try:
                 result = await target(*args, **kwargs)
-            except exception as error:
+            except plan.exception as error:
                 # Handlers run inside this block: they may use sys.exc_info().
-                stop = await _settle(giveup(error)) or call.spent()
-                if stop or not call.draw_wait(_next_wait, error):
-                    await _notify(plan.on_giveup, call.details(exception=error))
-                    if raise_on_giveup or not stop:
+                if not await follow(call.failed(error)):
+                    if call.raises:
                         raise
                     return None
-                await _notify(plan.on_backoff, call.details(exception=error, wait=call.wait))
             else:
-                await _notify(plan.on_success, call.details())
-                return result
+                if ignores_results or not await follow(call.returned(result)):
+                    return result
             await asyncio.sleep(call.wait)
 
     return retry
 
 
-def retry_predicate(
-    target: Callable[..., Any], plan: Plan, *, predicate: Callable[[Any], Any]
-) -> Callable[..., Any]:
-    """Await ``target`` again while ``predicate`` is true of what it returns."""
-
-    @functools.wraps(target)
-    async def retry(*args: object, **kwargs: object) -> Any:
-        call = Call(plan, target, args, kwargs, maybe_call=_maybe_call, wall=_wall)
-        while True:
-            call.tries += 1
-            await _notify(plan.on_try, call.details())
-            call.read_elapsed()
-            result = await target(*args, **kwargs)
-            if not await _settle(predicate(result)):
-                await _notify(plan.on_success, call.details(value=result))
-                return result
-            if call.spent() or not call.draw_wait(_next_wait, result):
-                await _notify(plan.on_giveup, call.details(value=result))
-                return result
-            await _notify(plan.on_backoff, call.details(value=result, wait=call.wait))
-            await asyncio.sleep(call.wait)
-
-    return retry
-
-
-async def _notify(handlers: tuple[Handler, ...], details: dict[str, Any]) -> None:
-    for handler in handlers:
-        await _settle(handler(details))
-
-
-async def _settle(result: object) -> Any:
-    # Coroutines only: a handler that starts a task and returns it does not mean "wait for it".
-    return await result if isinstance(result, Coroutine) else result
+async def follow(steps: Steps) -> bool:
+    """Call the handlers that ``steps`` yields, await what makes coroutines; return what it returns."""
+    answer = None
+    while True:
+        try:
+            handler, argument = steps.send(answer)
+        except StopIteration as end:
+            return bool(end.value)
+        answer = handler(argument)
+        # Coroutines only: a handler that starts a task and returns it does not mean "wait for it".
+        if isinstance(answer, Coroutine):
+            answer = await answer
 
 
 def _wall() -> Any:

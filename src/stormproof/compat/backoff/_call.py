@@ -1,47 +1,25 @@
-"""The rules of the loop, shared by the sync and the async one: when to stop, how long to wait."""
+"""The rules of the loop, for functions and blocks, sync and async: when to stop, how long to wait.
+
+`Call.begin`, `Call.returned` and `Call.failed` are the one text of them: generators that yield each handler
+with its argument and are sent its answer, so that the loops differ only in how they call and sleep.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from typing import Any
 
 from ._clock import Stopwatch
+from ._plan import Plan
+from ._typing import Handler
 
-Handler = Callable[[Any], Any]
 Waits = Generator[Any, Any, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Options of one decorator."""
-
-    wait_gen: Callable[..., Waits]
-    wait_gen_kwargs: dict[str, Any]
-    max_tries: object
-    max_time: object
-    jitter: Callable[..., Any] | None
-    on_try: tuple[Handler, ...]
-    on_success: tuple[Handler, ...]
-    on_backoff: tuple[Handler, ...]
-    on_giveup: tuple[Handler, ...]
+Steps = Generator[tuple[Handler, Any], Any, bool]
 
 
 class Call:
-    """One call of a decorated function: its tries so far, its clock and its waits."""
-
-    __slots__ = (
-        "_common",
-        "_jitter",
-        "_max_time",
-        "_max_tries",
-        "_stopwatch",
-        "_waits",
-        "elapsed",
-        "tries",
-        "wait",
-    )
+    """One call of a decorated function, or one block: its tries so far, its clock and its waits."""
 
     def __init__(
         self,
@@ -51,39 +29,78 @@ class Call:
         kwargs: dict[str, Any],
         *,
         maybe_call: Callable[[Any], Any],
+        next_wait: Callable[..., Any],
         wall: Callable[[], Any],
     ) -> None:
+        self._plan = plan
         self._max_tries = maybe_call(plan.max_tries)
         self._max_time = maybe_call(plan.max_time)
+        self._next_wait = next_wait
         self._stopwatch = Stopwatch(wall)
         self._waits = start_waits(plan)
-        self._jitter = plan.jitter
         # A block has no target.
         self._common = {} if target is None else {"target": target, "args": args, "kwargs": kwargs}
         self.tries = 0
         self.elapsed = 0.0
         self.wait: Any = None
+        #: True if giving up raises the error of the last try.
+        self.raises = True
 
     def read_elapsed(self) -> None:
         self.elapsed = self._stopwatch.elapsed()
 
-    def spent(self) -> bool:
+    def begin(self) -> Steps:
+        """Count a try that begins."""
+        self.tries += 1
+        yield from self._notify(self._plan.on_try)
+        return True
+
+    def returned(self, value: object) -> Steps:
+        """Return True if a try that returned ``value`` is to be followed by another, after ``wait``."""
+        predicate = self._plan.predicate
+        if predicate is None:
+            yield from self._notify(self._plan.on_success)
+            return False
+        if not (yield predicate, value):
+            yield from self._notify(self._plan.on_success, value=value)
+            return False
+        return (yield from self._try_again(self._is_last(), value, value=value))
+
+    def failed(self, error: BaseException) -> Steps:
+        """Return True if a try that raised ``error`` is to be followed by another, after ``wait``."""
+        stop = (yield self._plan.giveup, error) or self._is_last()
+        self.raises = self._plan.raise_on_giveup or not stop
+        return (yield from self._try_again(stop, error, exception=error))
+
+    def _try_again(self, stop: object, outcome: object, **extra: object) -> Steps:
+        if stop or not self._draw_wait(outcome):
+            yield from self._notify(self._plan.on_giveup, **extra)
+            return False
+        yield from self._notify(self._plan.on_backoff, **extra, wait=self.wait)
+        return True
+
+    def _is_last(self) -> bool:
         """Return True if this was the last try: tries == max_tries, or elapsed >= max_time at its start."""
         if self.tries == self._max_tries:
             return True
         return self._max_time is not None and self.elapsed >= self._max_time
 
-    def draw_wait(self, next_wait: Callable[..., Any], outcome: object) -> bool:
+    def _draw_wait(self, outcome: object) -> bool:
         """Set ``wait`` to the next one; False if the generator has ended."""
         try:
-            self.wait = next_wait(self._waits, outcome, self._jitter, self.elapsed, self._max_time)
+            self.wait = self._next_wait(self._waits, outcome, self._plan.jitter, self.elapsed, self._max_time)
         except StopIteration:
             return False
         return True
 
-    def details(self, **extra: object) -> dict[str, Any]:
-        """A new dict for the handlers of one event."""
-        return {**self._common, "tries": self.tries, "elapsed": self.elapsed, **extra}
+    def _notify(
+        self, handlers: tuple[Handler, ...], **extra: object
+    ) -> Generator[tuple[Handler, Any], Any, None]:
+        if not handlers:
+            return
+        details = {**self._common, "tries": self.tries, "elapsed": self.elapsed, **extra}
+        for handler in handlers:
+            yield handler, details
 
 
 def maybe_call(value: object) -> Any:

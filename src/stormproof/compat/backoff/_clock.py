@@ -18,8 +18,6 @@ class Stopwatch:
     monotonic clock is read; a replacement is asked for its ``now()``: once at the start, once per reading.
     """
 
-    __slots__ = ("_began", "_mark", "_wall")
-
     def __init__(self, wall: Callable[[], Any]) -> None:
         self._wall = wall
         source = wall()

@@ -9,19 +9,18 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
-from . import _log
-from ._async import _notify as _notify_async
-from ._async import _settle
-from ._call import Call, Plan, maybe_call, next_wait
-from ._handlers import handlers, refuse_coroutine_functions
+from ._async import follow as follow_async
+from ._call import Call, maybe_call, next_wait
 from ._jitter import full_jitter
-from ._sync import _notify
+from ._plan import make_plan, never
+from ._sync import follow
 from ._wait_gen import expo
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Iterable
     from types import TracebackType
 
+    from ._plan import Plan
     from ._typing import (
         _ContextHandler,
         _Jitterer,
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
 
 class Attempt:
     """One try of a block: a context manager that catches ``exception_types`` and keeps the error."""
-
-    __slots__ = ("exception", "exception_types")
 
     def __init__(self, exception_types: Any) -> None:
         self.exception_types = exception_types
@@ -56,10 +53,6 @@ class Attempt:
         return True
 
 
-def _never(_error: BaseException) -> bool:
-    return False
-
-
 def retry_context(
     exception: _MaybeSequence[type[BaseException]] = Exception,
     wait_gen: _WaitGenerator = expo,
@@ -67,7 +60,7 @@ def retry_context(
     max_tries: _MaybeCallable[int] | None = None,
     max_time: _MaybeCallable[float] | None = None,
     jitter: _Jitterer | None = full_jitter,
-    giveup: Callable[[Any], Any] = _never,
+    giveup: Callable[[Any], Any] = never,
     on_try: _ContextHandler | Iterable[_ContextHandler] | None = None,
     on_success: _ContextHandler | Iterable[_ContextHandler] | None = None,
     on_backoff: _ContextHandler | Iterable[_ContextHandler] | None = None,
@@ -83,10 +76,7 @@ def retry_context(
     The options are those of ``on_exception``. Handlers are given a ``ContextDetails`` dict, whose ``elapsed``
     is read after each try.
     """
-    hooks = (on_try, on_success, on_backoff, on_giveup)
-    levels = (backoff_log_level, giveup_log_level)
-    plan = _plan(wait_gen, wait_gen_kwargs, max_tries, max_time, jitter, hooks, logger, levels)
-    return _attempts(plan, _types(exception), giveup, raise_on_giveup)
+    return _attempts(make_plan("retry_context", **locals()))
 
 
 def aretry_context(
@@ -96,7 +86,7 @@ def aretry_context(
     max_tries: _MaybeCallable[int] | None = None,
     max_time: _MaybeCallable[float] | None = None,
     jitter: _Jitterer | None = full_jitter,
-    giveup: Callable[[Any], Any] = _never,
+    giveup: Callable[[Any], Any] = never,
     on_try: _ContextHandler | Iterable[_ContextHandler] | None = None,
     on_success: _ContextHandler | Iterable[_ContextHandler] | None = None,
     on_backoff: _ContextHandler | Iterable[_ContextHandler] | None = None,
@@ -108,89 +98,46 @@ def aretry_context(
     **wait_gen_kwargs: object,
 ) -> AsyncGenerator[Attempt, None]:
     """Yield the tries of a block in a coroutine: `retry_context` for ``async for``."""
-    hooks = (on_try, on_success, on_backoff, on_giveup)
-    levels = (backoff_log_level, giveup_log_level)
-    plan = _plan(wait_gen, wait_gen_kwargs, max_tries, max_time, jitter, hooks, logger, levels)
-    return _async_attempts(plan, _types(exception), giveup, raise_on_giveup)
+    return _async_attempts(make_plan("retry_context", **locals()))
+
+
+def _attempts(plan: Plan) -> Generator[Attempt, None, None]:
+    call = _call(plan)
+    while True:
+        follow(call.begin())
+        attempt = Attempt(plan.exception)
+        yield attempt
+        call.read_elapsed()
+        if attempt.exception is None:
+            follow(call.returned(None))
+            return
+        if not follow(call.failed(attempt.exception)):
+            if call.raises:
+                raise attempt.exception
+            return
+        time.sleep(call.wait)
+
+
+async def _async_attempts(plan: Plan) -> AsyncGenerator[Attempt, None]:
+    call = _call(plan)
+    while True:
+        await follow_async(call.begin())
+        attempt = Attempt(plan.exception)
+        yield attempt
+        call.read_elapsed()
+        if attempt.exception is None:
+            await follow_async(call.returned(None))
+            return
+        if not await follow_async(call.failed(attempt.exception)):
+            if call.raises:
+                raise attempt.exception
+            return
+        await asyncio.sleep(call.wait)
+
+
+def _call(plan: Plan) -> Call:
+    return Call(plan, None, (), {}, maybe_call=maybe_call, next_wait=next_wait, wall=_wall)
 
 
 def _wall() -> Any:
     return datetime.datetime
-
-
-def _types(exception: Any) -> Any:
-    return exception if isinstance(exception, type) else tuple(exception)
-
-
-def _plan(
-    wait_gen: Any,
-    wait_gen_kwargs: dict[str, Any],
-    max_tries: object,
-    max_time: object,
-    jitter: Any,
-    hooks: tuple[Any, Any, Any, Any],
-    logger: _MaybeLogger,
-    levels: tuple[int, int],
-) -> Plan:
-    on_try, on_success, on_backoff, on_giveup = hooks
-    plan = Plan(
-        wait_gen=wait_gen,
-        wait_gen_kwargs=wait_gen_kwargs,
-        max_tries=max_tries,
-        max_time=max_time,
-        jitter=jitter,
-        on_try=handlers("on_try", on_try),
-        on_success=handlers("on_success", on_success),
-        on_backoff=handlers("on_backoff", on_backoff, _log.backoff_handler(logger, levels[0])),
-        on_giveup=handlers("on_giveup", on_giveup, _log.giveup_handler(logger, levels[1])),
-    )
-    refuse_coroutine_functions("retry_context", plan)
-    return plan
-
-
-def _attempts(
-    plan: Plan, types: object, giveup: Any, raise_on_giveup: bool
-) -> Generator[Attempt, None, None]:
-    call = Call(plan, None, (), {}, maybe_call=maybe_call, wall=_wall)
-    while True:
-        call.tries += 1
-        _notify(plan.on_try, call.details())
-        attempt = Attempt(types)
-        yield attempt
-        call.read_elapsed()
-        error = attempt.exception
-        if error is None:
-            _notify(plan.on_success, call.details())
-            return
-        stop = giveup(error) or call.spent()
-        if stop or not call.draw_wait(next_wait, error):
-            _notify(plan.on_giveup, call.details(exception=error))
-            if raise_on_giveup or not stop:
-                raise error
-            return
-        _notify(plan.on_backoff, call.details(exception=error, wait=call.wait))
-        time.sleep(call.wait)
-
-
-async def _async_attempts(
-    plan: Plan, types: object, giveup: Any, raise_on_giveup: bool
-) -> AsyncGenerator[Attempt, None]:
-    call = Call(plan, None, (), {}, maybe_call=maybe_call, wall=_wall)
-    while True:
-        call.tries += 1
-        await _notify_async(plan.on_try, call.details())
-        attempt = Attempt(types)
-        yield attempt
-        call.read_elapsed()
-        error = attempt.exception
-        if error is None:
-            await _notify_async(plan.on_success, call.details())
-            return
-        stop = await _settle(giveup(error)) or call.spent()
-        if stop or not call.draw_wait(next_wait, error):
-            await _notify_async(plan.on_giveup, call.details(exception=error))
-            if raise_on_giveup or not stop:
-                raise error
-            return
-        await _notify_async(plan.on_backoff, call.details(exception=error, wait=call.wait))
-        await asyncio.sleep(call.wait)

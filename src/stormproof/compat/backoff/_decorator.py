@@ -7,11 +7,11 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
+from ..._policy.policy import Policy
 from ...presets.policy_of import make_readable
 from . import _async, _log, _sync
-from ._call import Plan
-from ._handlers import handlers, is_async, refuse_coroutine_functions
 from ._jitter import full_jitter
+from ._plan import Plan, is_async, make_plan, never
 from ._policy import policy_of_exceptions, policy_of_results
 from ._typing import (
     _CallableT,
@@ -26,10 +26,6 @@ from ._typing import (
 _log.configure()
 
 
-def _never(_error: BaseException) -> bool:
-    return False
-
-
 def on_exception(
     wait_gen: _WaitGenerator,
     exception: _MaybeSequence[type[BaseException]],
@@ -37,7 +33,7 @@ def on_exception(
     max_tries: _MaybeCallable[int] | None = None,
     max_time: _MaybeCallable[float] | None = None,
     jitter: _Jitterer | None = full_jitter,
-    giveup: Callable[[Any], Any] = _never,
+    giveup: Callable[[Any], Any] = never,
     on_try: _Handler | Iterable[_Handler] | None = None,
     on_success: _Handler | Iterable[_Handler] | None = None,
     on_backoff: _Handler | Iterable[_Handler] | None = None,
@@ -59,28 +55,12 @@ def on_exception(
     Giving up raises the error, or with ``raise_on_giveup=False`` returns None.
 
     Each ``on_`` handler, or each of an iterable of them, is given a ``Details`` dict; ``on_try`` runs before
-    each try. ``logger`` is a name, a
-    logger or an adapter; None logs nothing.
+    each try. ``logger`` is a name, a logger or an adapter; None logs nothing.
     """
-    caught = exception if isinstance(exception, type) else tuple(exception)
-    plan = Plan(
-        wait_gen=wait_gen,
-        wait_gen_kwargs=wait_gen_kwargs,
-        max_tries=max_tries,
-        max_time=max_time,
-        jitter=jitter,
-        on_try=handlers("on_try", on_try),
-        on_success=handlers("on_success", on_success),
-        on_backoff=handlers("on_backoff", on_backoff, _log.backoff_handler(logger, backoff_log_level)),
-        on_giveup=handlers("on_giveup", on_giveup, _log.giveup_handler(logger, giveup_log_level)),
-    )
-    refuse_coroutine_functions("on_exception", plan)
+    plan = make_plan("on_exception", **locals())
 
     def decorate(target: _CallableT) -> _CallableT:
-        loop = _async.retry_exception if is_async(target) else _sync.retry_exception
-        wrapped = loop(target, plan, exception=caught, giveup=giveup, raise_on_giveup=raise_on_giveup)
-        make_readable(wrapped, lambda: policy_of_exceptions(plan, caught, giveup))
-        return cast("_CallableT", wrapped)
+        return _decorated(target, plan, lambda: policy_of_exceptions(plan))
 
     return decorate
 
@@ -106,23 +86,17 @@ def on_predicate(
     The default predicate is true of a falsy value. Giving up returns the last value.
     Everything else is as in ``on_exception``.
     """
-    plan = Plan(
-        wait_gen=wait_gen,
-        wait_gen_kwargs=wait_gen_kwargs,
-        max_tries=max_tries,
-        max_time=max_time,
-        jitter=jitter,
-        on_try=handlers("on_try", on_try),
-        on_success=handlers("on_success", on_success),
-        on_backoff=handlers("on_backoff", on_backoff, _log.backoff_handler(logger, backoff_log_level)),
-        on_giveup=handlers("on_giveup", on_giveup, _log.giveup_handler(logger, giveup_log_level)),
-    )
-    refuse_coroutine_functions("on_predicate", plan)
+    plan = make_plan("on_predicate", **locals())
 
     def decorate(target: _CallableT) -> _CallableT:
-        loop = _async.retry_predicate if is_async(target) else _sync.retry_predicate
-        wrapped = loop(target, plan, predicate=predicate)
-        make_readable(wrapped, lambda: policy_of_results(plan, predicate))
-        return cast("_CallableT", wrapped)
+        return _decorated(target, plan, lambda: policy_of_results(plan, predicate))
 
     return decorate
+
+
+def _decorated(target: _CallableT, plan: Plan, policy: Callable[[], Policy]) -> _CallableT:
+    """Return ``target`` under ``plan``, readable by `stormproof.policy_of`."""
+    loop = _async.retry_function if is_async(target) else _sync.retry_function
+    wrapped = loop(target, plan)
+    make_readable(wrapped, policy)
+    return cast("_CallableT", wrapped)

@@ -8,8 +8,7 @@ from traceback import TracebackException
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ._call import Handler
-    from ._typing import _MaybeLogger
+    from ._typing import Handler, _MaybeLogger
 
 
 def configure() -> None:
@@ -22,33 +21,20 @@ def configure() -> None:
 
 
 def backoff_handler(logger: _MaybeLogger, level: int) -> Handler | None:
-    """Logs "Backing off f(...) for 1.0s (reason)"; None without a logger."""
-    log = _resolve(logger)
-    if log is None:
-        return None
-
-    def log_backoff(details: dict[str, Any]) -> None:
-        name = _name(details)
-        log.log(level, "Backing off %s(...) for %.1fs (%s)", name, details["wait"], _reason(details))
-
-    return log_backoff
+    """Return a handler that logs "Backing off f(...) for 1.0s (reason)"; None without a logger."""
+    return _handler(logger, level, "Backing off %s(...) for %.1fs (%s)", "wait")
 
 
 def giveup_handler(logger: _MaybeLogger, level: int) -> Handler | None:
-    """Logs "Giving up f(...) after 3 tries (reason)"; None without a logger."""
-    log = _resolve(logger)
+    """Return a handler that logs "Giving up f(...) after 3 tries (reason)"; None without a logger."""
+    return _handler(logger, level, "Giving up %s(...) after %d tries (%s)", "tries")
+
+
+def _handler(logger: _MaybeLogger, level: int, text: str, figure: str) -> Handler | None:
+    log: Any = logging.getLogger(logger) if isinstance(logger, str) else logger
     if log is None:
         return None
-
-    def log_giveup(details: dict[str, Any]) -> None:
-        name = _name(details)
-        log.log(level, "Giving up %s(...) after %d tries (%s)", name, details["tries"], _reason(details))
-
-    return log_giveup
-
-
-def _resolve(logger: _MaybeLogger) -> Any:
-    return logging.getLogger(logger) if isinstance(logger, str) else logger
+    return lambda details: log.log(level, text, _name(details), details[figure], _reason(details))
 
 
 def _name(details: dict[str, Any]) -> str:

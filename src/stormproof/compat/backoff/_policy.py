@@ -8,14 +8,14 @@ from ..._policy.policy import Policy
 from ..._strategies.retry.backoff import Constant, Schedule
 from ..._strategies.retry.retry import Retry
 from ._call import maybe_call, start_waits
-from ._handlers import is_async
 from ._jitter import full_jitter, random_jitter
+from ._plan import is_async
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..._strategies.retry.jitter import Jitter
-    from ._call import Plan
+    from ._plan import Plan
 
 #: Waits are written down up to here; the last one repeats.
 _MOST_STEPS = 100
@@ -23,12 +23,11 @@ _MOST_STEPS = 100
 _FAR_S = 1e9
 
 
-def policy_of_exceptions(plan: Plan, exception: object, giveup: Callable[[BaseException], object]) -> Policy:
+def policy_of_exceptions(plan: Plan) -> Policy:
     """Return a policy that retries what ``on_exception`` does, as often and after the same waits."""
-    if is_async(giveup):
-        raise ValueError(f"policy_of: giveup must be a plain function, got {giveup!r}")
-    types = exception if isinstance(exception, (type, tuple)) else ()
-    return _policy(plan, lambda error: isinstance(error, types) and not giveup(error), None)
+    if is_async(plan.giveup):
+        raise ValueError(f"policy_of: giveup must be a plain function, got {plan.giveup!r}")
+    return _policy(plan, lambda error: isinstance(error, plan.exception) and not plan.giveup(error), None)
 
 
 def policy_of_results(plan: Plan, predicate: Callable[[object], object]) -> Policy:

@@ -1,4 +1,4 @@
-"""The loops around a plain function."""
+"""The loop around a plain function."""
 
 from __future__ import annotations
 
@@ -15,73 +15,45 @@ from ._call import next_wait as _next_wait
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ._call import Handler, Plan
+    from ._call import Steps
+    from ._plan import Plan
 
 
-def retry_exception(
-    target: Callable[..., Any],
-    plan: Plan,
-    *,
-    exception: Any,
-    giveup: Callable[[Any], Any],
-    raise_on_giveup: bool,
-) -> Callable[..., Any]:
-    """Call ``target`` again while it raises ``exception``."""
+def retry_function(target: Callable[..., Any], plan: Plan) -> Callable[..., Any]:
+    """Return ``target`` with a loop around it that calls it as often as ``plan`` says."""
+    ignores_results = plan.ignores_results
 
     @functools.wraps(target)
     def retry(*args: object, **kwargs: object) -> Any:
-        call = Call(plan, target, args, kwargs, maybe_call=_maybe_call, wall=_wall)
+        call = Call(plan, target, args, kwargs, maybe_call=_maybe_call, next_wait=_next_wait, wall=_wall)
         while True:
-            call.tries += 1
-            _notify(plan.on_try, call.details())
+            follow(call.begin())
             call.read_elapsed()
             try:
                 result = target(*args, **kwargs)
-            except exception as error:
+            except plan.exception as error:
                 # Handlers run inside this block: they may use sys.exc_info().
-                stop = giveup(error) or call.spent()
-                if stop or not call.draw_wait(_next_wait, error):
-                    _notify(plan.on_giveup, call.details(exception=error))
-                    if raise_on_giveup or not stop:
+                if not follow(call.failed(error)):
+                    if call.raises:
                         raise
                     return None
-                _notify(plan.on_backoff, call.details(exception=error, wait=call.wait))
             else:
-                _notify(plan.on_success, call.details())
-                return result
+                if ignores_results or not follow(call.returned(result)):
+                    return result
             time.sleep(call.wait)
 
     return retry
 
 
-def retry_predicate(
-    target: Callable[..., Any], plan: Plan, *, predicate: Callable[[Any], Any]
-) -> Callable[..., Any]:
-    """Call ``target`` again while ``predicate`` is true of what it returns."""
-
-    @functools.wraps(target)
-    def retry(*args: object, **kwargs: object) -> Any:
-        call = Call(plan, target, args, kwargs, maybe_call=_maybe_call, wall=_wall)
-        while True:
-            call.tries += 1
-            _notify(plan.on_try, call.details())
-            call.read_elapsed()
-            result = target(*args, **kwargs)
-            if not predicate(result):
-                _notify(plan.on_success, call.details(value=result))
-                return result
-            if call.spent() or not call.draw_wait(_next_wait, result):
-                _notify(plan.on_giveup, call.details(value=result))
-                return result
-            _notify(plan.on_backoff, call.details(value=result, wait=call.wait))
-            time.sleep(call.wait)
-
-    return retry
-
-
-def _notify(handlers: tuple[Handler, ...], details: dict[str, Any]) -> None:
-    for handler in handlers:
-        handler(details)
+def follow(steps: Steps) -> bool:
+    """Call the handlers that ``steps`` yields; return what it returns."""
+    answer = None
+    while True:
+        try:
+            handler, argument = steps.send(answer)
+        except StopIteration as end:
+            return bool(end.value)
+        answer = handler(argument)
 
 
 def _wall() -> Any:

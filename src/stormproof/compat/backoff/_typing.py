@@ -38,6 +38,9 @@ class ContextDetails(TypedDict, total=False):
     exception: BaseException
 
 
+#: A handler, predicate or ``giveup``, of any argument.
+Handler = Callable[[Any], Any]
+
 T = TypeVar("T")
 _CallableT = TypeVar("_CallableT", bound=Callable[..., Any])
 

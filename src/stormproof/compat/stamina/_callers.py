@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from ._core import Duration, ExcOrBackoffHook, _RetryContextIterator
 from ._wrap import wrap
@@ -14,23 +14,10 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+CallerT = TypeVar("CallerT")
 
 
-def retry_context(
-    on: ExcOrBackoffHook,
-    attempts: int | None = 10,
-    timeout: Duration | None = 45.0,
-    wait_initial: Duration = 0.1,
-    wait_max: Duration = 5.0,
-    wait_jitter: Duration = 1.0,
-    wait_exp_base: float = 2,
-    *,
-    budget: Allowance | None = None,
-) -> _RetryContextIterator:
-    """``for attempt in retry_context(on=...): with attempt: ...`` (or ``async for``)."""
-    return _RetryContextIterator(
-        on, attempts, timeout, wait_initial, wait_max, wait_jitter, wait_exp_base, budget
-    )
+retry_context = _RetryContextIterator
 
 
 def retry(
@@ -107,15 +94,19 @@ class RetryingCaller(_Caller):
         return BoundRetryingCaller(self, on)
 
 
-class BoundRetryingCaller:
-    """A `RetryingCaller` that knows what to retry."""
+class _BoundCaller(Generic[CallerT]):
+    """A caller that knows what to retry."""
 
-    def __init__(self, caller: RetryingCaller, on: ExcOrBackoffHook) -> None:
+    def __init__(self, caller: CallerT, on: ExcOrBackoffHook) -> None:
         self._caller = caller
         self._on = on
 
     def __repr__(self) -> str:
-        return f"<BoundRetryingCaller({_shown(self._on)}, {self._caller!r})>"
+        return f"<{type(self).__name__}({_shown(self._on)}, {self._caller!r})>"
+
+
+class BoundRetryingCaller(_BoundCaller[RetryingCaller]):
+    """A `RetryingCaller` that knows what to retry."""
 
     def __call__(self, callable_: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self._caller(self._on, callable_, *args, **kwargs)
@@ -140,15 +131,8 @@ class AsyncRetryingCaller(_Caller):
         return BoundAsyncRetryingCaller(self, on)
 
 
-class BoundAsyncRetryingCaller:
+class BoundAsyncRetryingCaller(_BoundCaller[AsyncRetryingCaller]):
     """An `AsyncRetryingCaller` that knows what to retry."""
-
-    def __init__(self, caller: AsyncRetryingCaller, on: ExcOrBackoffHook) -> None:
-        self._caller = caller
-        self._on = on
-
-    def __repr__(self) -> str:
-        return f"<BoundAsyncRetryingCaller({_shown(self._on)}, {self._caller!r})>"
 
     async def __call__(self, callable_: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._caller(self._on, callable_, *args, **kwargs)

@@ -1,12 +1,12 @@
-"""The retries: what they wait, when they stop, and the blocks, callers and decorators made of them."""
+"""The retries: their waits and stops, and the blocks, callers and decorators made of them."""
 
 from __future__ import annotations
 
 import datetime as dt
+import inspect
 
 # The whole module: tests replace random.uniform.
 import random
-import sys
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager
@@ -74,7 +74,7 @@ class Attempt:
 
 
 class _PlainAttempt:
-    """Stands for tenacity's attempt where retries are off: it catches nothing."""
+    """Attempt where retries are off, with the interface of tenacity's: it catches nothing."""
 
     class retry_state:  # noqa: N801 - what tenacity calls it
         attempt_number = 1
@@ -86,7 +86,7 @@ class _PlainAttempt:
 class _HookCondition(_t.retry_base):
     """Retries what a backoff hook says, after the wait that it gives."""
 
-    _ignores_results = True
+    ignores_results = True
 
     def __init__(self, hook: Callable[[Exception], Any]) -> None:
         self.hook = hook
@@ -120,7 +120,7 @@ def _make_stop(*, attempts: int | None, timeout: Duration | None) -> Any:
 
 
 class _Waiting:
-    """Leaves the context managers of the hooks when the wait is over, however it ends."""
+    """Leaves the context managers of the hooks after the wait, however it ends."""
 
     def _leave(self, state: _t.RetryCallState) -> None:
         opened: list[AbstractContextManager[Any]] = state.__dict__.pop("stamina_opened", [])
@@ -146,24 +146,25 @@ class _AsyncRetrying(_Waiting, _t.AsyncRetrying):
 
 
 class _RetryContextIterator:
-    """The options of a retry; iterated over, the attempts of a block."""
+    """``for attempt in retry_context(on=...): with attempt: ...`` (or ``async for``)."""
 
     def __init__(
         self,
-        on: Any,
-        attempts: int | None,
-        timeout: Duration | None,
-        wait_initial: Duration,
-        wait_max: Duration,
-        wait_jitter: Duration,
-        wait_exp_base: float,
-        budget: Allowance | None,
+        on: ExcOrBackoffHook,
+        attempts: int | None = 10,
+        timeout: Duration | None = 45.0,
+        wait_initial: Duration = 0.1,
+        wait_max: Duration = 5.0,
+        wait_jitter: Duration = 1.0,
+        wait_exp_base: float = 2,
+        *,
+        budget: Allowance | None = None,
     ) -> None:
         if timeout is not None and _seconds(timeout) == 0:
             warnings.warn("timeout=0 means no retries will be attempted", stacklevel=_outside())
         self._attempts = attempts
         self._timeout = timeout
-        self._on = on
+        self._on: Any = on
         #: The name and the arguments of the call that a block stands for.
         self._call: tuple[str, Any, Any] = ("<context block>", (), {})
         self._wait_initial = _seconds(wait_initial)
@@ -171,9 +172,8 @@ class _RetryContextIterator:
         self._wait_jitter = _seconds(wait_jitter)
         self._wait_exp_base = wait_exp_base
         self._stop = _make_stop(attempts=attempts, timeout=timeout)
-        types = isinstance(on, (type, tuple))
         self.options: dict[str, Any] = {
-            "retry": _t.retry_if_exception_type(on) if types else _HookCondition(on),
+            "retry": _t.retry_if_exception_type(on) if isinstance(on, (type, tuple)) else _HookCondition(on),
             "stop": self._should_stop,
             "wait": self._jittered_backoff_for_rcs,
             "before_sleep": self._call_hooks,
@@ -299,7 +299,7 @@ class _AsyncAttempts:
 
 def _outside() -> int:
     """Return the ``stacklevel`` of the first caller outside this package."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__package__") == __package__:
+    level, frame = 0, inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__package__") == __package__:
         level, frame = level + 1, frame.f_back
     return level

@@ -179,8 +179,8 @@ class Retried(Protocol[P, R_co]):
     def __get__(self, instance: object, owner: object, /) -> Any: ...
 
 
-class Decorator(Protocol):
-    """Decorator that ``retry(...)`` returns."""
+class RetryDecorator(Protocol):
+    """The decorator that ``retry(...)`` returns."""
 
     def __call__(self, fn: Callable[P, R_co], /) -> Retried[P, R_co]: ...
 
@@ -203,7 +203,7 @@ def retry(
     name: str | None = ...,
     enabled: bool = ...,
     budget: Allowance | None = ...,
-) -> Decorator: ...
+) -> RetryDecorator: ...
 def retry(*args: object, **options: object) -> Any:
     """Retry the decorated function: ``@retry`` or ``@retry(stop=..., wait=..., ...)``.
 

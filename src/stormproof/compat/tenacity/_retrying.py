@@ -19,7 +19,7 @@ from ._state import DoAttempt, DoSleep, RetryAction, RetryCallState, RetryError,
 from .after import after_nothing
 from .before import before_nothing
 from .nap import sleep as _sleep
-from .retry import ignores_results, names_interrupts, retry_if_exception_type
+from .retry import ignores_every_result, names_interrupts, retry_if_exception_type
 from .stop import stop_never
 from .wait import wait_none
 
@@ -32,12 +32,10 @@ if TYPE_CHECKING:
     from .stop import StopBaseT
     from .wait import WaitBaseT
 
-    #: What follows: ("attempt", None), ("sleep", seconds), ("return", value) or ("raise", error).
+    #: Next step: ("attempt", None), ("sleep", seconds), ("return", value) or ("raise", error).
     Step = tuple[str, Any]
 
-UNSET = object()
-
-#: What holds where nothing is given: no wait, and every `Exception`.
+#: Defaults: no wait, and every `Exception`.
 NO_WAIT, ANY_EXCEPTION = wait_none(), retry_if_exception_type()
 
 #: Attributes that decide whether a call which returns needs anything but its function.
@@ -49,17 +47,19 @@ _OPTIONS = (
 
 
 class BaseRetrying(ABC):
-    """The options of a retry, live: what is assigned to an attribute holds for the next outcome.
+    """The options of a retry: a value assigned to an attribute holds from the next outcome on.
 
     ``budget`` is Stormproof's own option: a `stormproof.Budget` (or another kind) that pays for retries.
     A retry it refuses ends the call as ``stop`` would.
     """
 
     is_direct = False
+    #: Waits unless another ``sleep`` is given.
+    default_sleep: Callable[[Any], Any] = staticmethod(_sleep)
 
     def __init__(
         self,
-        sleep: Callable[[int | float], Any] = _sleep,
+        sleep: Callable[[int | float], Any] | None = None,
         stop: StopBaseT = stop_never,
         wait: WaitBaseT = NO_WAIT,
         retry: Any = ANY_EXCEPTION,
@@ -74,7 +74,7 @@ class BaseRetrying(ABC):
         *,
         budget: Allowance | None = None,
     ) -> None:
-        self.sleep = sleep
+        self.sleep = self.default_sleep if sleep is None else sleep
         self.stop = stop
         self.wait = wait
         self.before = before
@@ -94,7 +94,7 @@ class BaseRetrying(ABC):
     def __setattr__(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
         if name in _WATCHED and "retry" in self.__dict__:
-            direct = self.enabled and self.before is before_nothing and ignores_results(self.retry)
+            direct = self.enabled and self.before is before_nothing and ignores_every_result(self.retry)
             object.__setattr__(self, "is_direct", direct)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -108,39 +108,21 @@ class BaseRetrying(ABC):
         return "<unknown>" if self.name is None else self.name
 
     def __repr__(self) -> str:
-        shown = ("stop", "wait", "sleep", "retry", "before", "after", "name")
-        options = ", ".join(f"{option}={getattr(self, option)!r}" for option in shown)
+        names = ("stop", "wait", "sleep", "retry", "before", "after", "name")
+        options = ", ".join(f"{option}={getattr(self, option)!r}" for option in names)
         return f"<{type(self).__name__} object at 0x{id(self):x} ({options})>"
 
     @abstractmethod
     def __call__(self, fn: Callable[..., Any], *args: object, **kwargs: object) -> Any:
         """Call ``fn`` until it succeeds or the retry ends."""
 
-    def copy(
-        self,
-        sleep: object = UNSET,
-        stop: object = UNSET,
-        wait: object = UNSET,
-        retry: object = UNSET,
-        before: object = UNSET,
-        after: object = UNSET,
-        before_sleep: object = UNSET,
-        reraise: object = UNSET,
-        retry_error_cls: object = UNSET,
-        retry_error_callback: object = UNSET,
-        name: object = UNSET,
-        enabled: object = UNSET,
-        *,
-        budget: object = UNSET,
-    ) -> Self:
+    def copy(self, *args: object, **options: object) -> Self:
         """Return a retry object with these options, and this one's where none is given."""
-        given = locals()
-        options: dict[str, Any] = {
-            option: getattr(self, option) if given[option] is UNSET else given[option] for option in _OPTIONS
-        }
-        paid: Any = self.budget if budget is UNSET else budget
+        given = {**dict(zip(_OPTIONS, args, strict=False)), **options}
         # A subclass may have a constructor that does not know Stormproof's option.
-        return type(self)(**options) if paid is None else type(self)(**options, budget=paid)
+        names = _OPTIONS if self.budget is None else (*_OPTIONS, "budget")
+        own: dict[str, Any] = {name: getattr(self, name) for name in names}
+        return type(self)(**{**own, **given})
 
     @property
     def statistics(self) -> dict[str, Any]:

@@ -35,8 +35,8 @@ class BaseAction:
     NAME: str | None = None
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{field}={getattr(self, field)!r}" for field in self.REPR_FIELDS)
-        return f"{type(self).__name__}({shown})"
+        fields = ", ".join(f"{field}={getattr(self, field)!r}" for field in self.REPR_FIELDS)
+        return f"{type(self).__name__}({fields})"
 
     def __str__(self) -> str:
         return repr(self)
@@ -103,7 +103,7 @@ class RetryCallState:
 
     #: The statistics this call writes; those of its retry object if it has none of its own.
     own_statistics: dict[str, Any] | None = None
-    #: What the last retry paid to the budget.
+    #: Cost that the last retry paid to the budget.
     paid: float | None = None
 
     def __init__(

@@ -55,7 +55,7 @@ def call(
             retrying.budget.success()
         return result
     try:
-        # Outside the except block: what the next attempts raise must not have this error as context.
+        # Outside the except block: errors of the next attempts must not have this one as context.
         return run(retrying, state)
     finally:
         del state

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
@@ -24,7 +24,7 @@ class LoggerProtocol(Protocol):
 
 
 def override(method: _F, /) -> _F:
-    """Return ``method``: `typing.override`, which Python 3.11 does not have."""
+    """Return ``method``: `typing.override`, not in Python 3.11. Tenacity's own suite imports it."""
     return method
 
 
@@ -65,18 +65,7 @@ def is_coroutine_callable(call: object) -> bool:
 
 
 def _marked(call: object) -> bool:
-    # How asyncio, and with it an AsyncMock, marked coroutine functions before inspect had a way.
+    # asyncio and AsyncMock marked coroutine functions so, before inspect had a marker.
     # A plain mock has every attribute that is asked for, hence the module.
     marker = getattr(call, "_is_coroutine", None)
     return getattr(type(marker), "__module__", None) == "builtins" and marker is not None
-
-
-def wrap_to_async_func(call: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
-    """Return ``call`` itself if it makes coroutines, else a coroutine function that calls it."""
-    if is_coroutine_callable(call):
-        return call
-
-    async def inner(*args: object, **kwargs: object) -> Any:
-        return call(*args, **kwargs)
-
-    return inner

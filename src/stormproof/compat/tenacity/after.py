@@ -19,10 +19,10 @@ def after_log(
 
     def log_it(retry_state: RetryCallState) -> None:
         seconds = retry_state.seconds_since_start
-        shown = "?" if seconds is None else sec_format % seconds
+        elapsed = "?" if seconds is None else sec_format % seconds
         number = to_ordinal(retry_state.attempt_number)
         name = retry_state.get_fn_name()
-        message = f"Finished call to '{name}' after {shown}(s), this was the {number} time calling it."
+        message = f"Finished call to '{name}' after {elapsed}(s), this was the {number} time calling it."
         logger.log(log_level, message)
 
     return log_it

@@ -24,14 +24,14 @@ def before_sleep_log(
             raise RuntimeError("before_sleep_log runs after an attempt and before its wait")
         error, trace = outcome.exception(), ""
         if error is None:
-            verb, shown = "returned", f"{outcome.result()}"
+            verb, outcome_text = "returned", f"{outcome.result()}"
         else:
-            verb, shown = "raised", f"{type(error).__name__}: {error}"
+            verb, outcome_text = "raised", f"{type(error).__name__}: {error}"
             if exc_info:
                 # In the text: loggers other than the standard library's take no exc_info.
                 trace = "\n" + "".join(traceback.format_exception(error)).rstrip("\n")
         name, wait = retry_state.get_fn_name(), sec_format % action.sleep
-        message = f"Retrying {name} in {wait} seconds as it {verb} {shown}.{trace}"
+        message = f"Retrying {name} in {wait} seconds as it {verb} {outcome_text}.{trace}"
         logger.log(log_level, message)
 
     return log_it

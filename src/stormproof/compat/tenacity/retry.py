@@ -15,10 +15,10 @@ _Types = type[BaseException] | tuple[type[BaseException], ...]
 class retry_base(abc.ABC):
     """Base of the retry conditions; ``|`` and ``&`` combine them, with plain callables too."""
 
-    #: Whether calling it gives something to await.
+    #: True if a call of it returns an awaitable.
     is_awaited = False
-    #: Whether it is false of every result, which a subclass with a ``__call__`` of its own may declare.
-    _ignores_results = False
+    #: True if it is false for every result; a subclass with a ``__call__`` of its own may declare so.
+    ignores_results = False
 
     @abc.abstractmethod
     def __call__(self, retry_state: RetryCallState) -> bool:
@@ -97,7 +97,7 @@ class retry_if_exception(retry_base):
         self.predicate = predicate
 
     def __call__(self, retry_state: RetryCallState) -> bool:
-        error = _outcome(retry_state).exception()
+        error = outcome_of(retry_state).exception()
         return error is not None and self.predicate(error)
 
 
@@ -123,18 +123,11 @@ class retry_if_not_exception_type(retry_if_exception):
         return not isinstance(error, self.exception_types)
 
 
-class retry_unless_exception_type(retry_if_exception):
+class retry_unless_exception_type(retry_if_not_exception_type):
     """Retry until the attempt raises one of ``exception_types``: every result is retried."""
 
-    def __init__(self, exception_types: _Types = Exception) -> None:
-        self.exception_types = exception_types
-        super().__init__(self._matches)
-
-    def _matches(self, error: BaseException) -> bool:
-        return not isinstance(error, self.exception_types)
-
     def __call__(self, retry_state: RetryCallState) -> bool:
-        error = _outcome(retry_state).exception()
+        error = outcome_of(retry_state).exception()
         return error is None or self.predicate(error)
 
 
@@ -145,7 +138,7 @@ class retry_if_exception_cause_type(retry_base):
         self.exception_cause_types = exception_types
 
     def __call__(self, retry_state: RetryCallState) -> bool:
-        error = _outcome(retry_state).exception()
+        error = outcome_of(retry_state).exception()
         seen: set[int] = set()
         while error is not None and id(error) not in seen:
             seen.add(id(error))
@@ -162,7 +155,7 @@ class retry_if_result(retry_base):
         self.predicate = predicate
 
     def __call__(self, retry_state: RetryCallState) -> bool:
-        outcome = _outcome(retry_state)
+        outcome = outcome_of(retry_state)
         return not outcome.failed and self.predicate(outcome.result())
 
 
@@ -173,7 +166,7 @@ class retry_if_not_result(retry_base):
         self.predicate = predicate
 
     def __call__(self, retry_state: RetryCallState) -> bool:
-        outcome = _outcome(retry_state)
+        outcome = outcome_of(retry_state)
         return not outcome.failed and not self.predicate(outcome.result())
 
 
@@ -186,9 +179,9 @@ class retry_if_exception_message(retry_if_exception):
             raise TypeError(f"{type(self).__name__}: give one of message and match, got {got}")
         self.message = message
         self.match = None if match is None else re.compile(match)
-        super().__init__(self._says)
+        super().__init__(self.is_meant)
 
-    def _says(self, error: BaseException) -> bool:
+    def is_meant(self, error: BaseException) -> bool:
         text = str(error)
         return text == self.message if self.match is None else self.match.match(text) is not None
 
@@ -196,15 +189,15 @@ class retry_if_exception_message(retry_if_exception):
 class retry_if_not_exception_message(retry_if_exception_message):
     """Retry until the exception's text is ``message`` or matches ``match``; every result is retried."""
 
-    def _says(self, error: BaseException) -> bool:
-        return not super()._says(error)
+    def is_meant(self, error: BaseException) -> bool:
+        return not super().is_meant(error)
 
     def __call__(self, retry_state: RetryCallState) -> bool:
-        error = _outcome(retry_state).exception()
+        error = outcome_of(retry_state).exception()
         return error is None or self.predicate(error)
 
 
-def _outcome(retry_state: RetryCallState) -> Any:
+def outcome_of(retry_state: RetryCallState) -> Any:
     if retry_state.outcome is None:
         raise RuntimeError("retry was asked before there was an outcome")
     return retry_state.outcome
@@ -214,13 +207,13 @@ def _outcome(retry_state: RetryCallState) -> Any:
 _BLIND = (retry_if_exception.__call__, retry_if_exception_cause_type.__call__, _retry_never.__call__)
 
 
-def ignores_results(condition: Any) -> bool:
+def ignores_every_result(condition: Any) -> bool:
     """Return whether ``condition`` is false of every result: a call that returns needs not ask it."""
     decide = type(condition).__call__
     if decide in (retry_any.__call__, retry_all.__call__):
-        parts = map(ignores_results, condition.retries)
+        parts = map(ignores_every_result, condition.retries)
         return all(parts) if decide is retry_any.__call__ else any(parts)
-    return decide in _BLIND or getattr(condition, "_ignores_results", False) is True
+    return decide in _BLIND or getattr(condition, "ignores_results", False) is True
 
 
 def names_interrupts(condition: object) -> bool:

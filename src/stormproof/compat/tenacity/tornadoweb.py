@@ -15,8 +15,7 @@ from ._state import DoAttempt, DoSleep, RetryCallState
 class TornadoRetrying(BaseRetrying):
     """Retries a function that returns a tornado future."""
 
-    def __init__(self, sleep: Any = gen.sleep, **kwargs: Any) -> None:
-        super().__init__(sleep, **kwargs)
+    default_sleep = staticmethod(gen.sleep)
 
     @gen.coroutine
     def __call__(self, fn: Callable[..., Any], *args: object, **kwargs: object) -> Any:

@@ -8,8 +8,6 @@ before the next moment at which a count may matter.
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_right
 from collections import deque
 from heapq import heappop, heappush
 from math import inf
@@ -32,15 +30,13 @@ from .policy_shape import TIMEOUT, Group, Shape
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..._classify.verdict import Verdict
     from ..._primitives.errors import AttemptTimeout
     from ..._strategies.budget.allowance import Allowance, BudgetState
     from ..results.recorder import SoFar
 
 #: Budgets that count first successes, or starts, without regard to their time.
 _COUNTING = (type(None), Budget, WindowBudget, QuotaBudget, ThrottleBudget, RateBudget)
-
-#: Stands for a client whose call has made several attempts.
-_REPEATED = -1
 
 
 def is_plain(rows: list[tuple[Shape, int, float | None]], scenario: Scenario) -> bool:
@@ -92,15 +88,14 @@ class PlainDirect(Engine):
         self._first_calls = np.full(self._clients, np.nan)
         #: Calls that have ended, to be used again.
         self._spare: list[Call] = []
-        #: Of each success in ``recorder.done_at``: the client (or `_REPEATED`), and the number.
-        self._winners = array("i")
-        self._numbers = array("q")
-        #: The successful calls that made several attempts.
-        self._repeated: deque[Call] = deque()
-        #: How many of the successes have been counted.
-        self._counted = 0
+        #: Successes recorded and not counted yet: when, the number, and the client, or the call if that made
+        #: several attempts.
+        self._ahead: deque[tuple[float, int, int | Call]] = deque()
+        self._judged: dict[Refusal | AttemptTimeout, tuple[Exception, Verdict | None]] = {}
         self._failures = self.recorder.failures
         self._done_at, self._began = self.recorder.done_at.append, self.recorder.began.append
+        #: Whether the backend treats clients differently.
+        self._is_parted = any(stretch.parted for stretch in self.backend.row)
         #: Events that were put in the order of their times, which takes no heap.
         self._in_order: deque[Event] = deque()
         #: The number of the event that happens; inf: a call begins, after all events of this moment.
@@ -130,7 +125,8 @@ class PlainDirect(Engine):
     def _begin_calls(self, times: list[float], clients: list[int]) -> None:
         """Let calls begin. What is due happens before a call that begins then."""
         heap, in_order, clock, offer = self.heap, self._in_order, self.clock, self.backend.offer
-        timeout, size = self._timeout, self._clients
+        timeout, size, is_parted = self._timeout, self._clients, self._is_parted
+        done_at, began, ahead = self._done_at, self._began, self._ahead.append
         starts = self._counts if self._counts_starts else None
         for now, client in zip(times, clients, strict=True):
             if heap[0][0] <= now or (in_order and in_order[0][0] <= now):
@@ -138,12 +134,19 @@ class PlainDirect(Engine):
             clock.time = now
             if starts is not None:
                 starts[0 if self._is_shared else client] += 1
-            answer = offer(now, (client + 0.5) / size, now + timeout, None)
-            if type(answer) is float and self._last_done <= answer < now + timeout:
+            gone_at = now + timeout
+            answer = offer(now, (client + 0.5) / size if is_parted else 0.0, gone_at, None)
+            if type(answer) is float and self._last_done <= answer < gone_at:
+                # `_succeed_at`, written out: this is the way of most calls.
                 self._number += 1
-                self._succeed_at(answer, now, client)
+                self._last_done = answer
+                done_at(answer)
+                began(now)
+                ahead((answer, self._number, client))
+            elif type(answer) is Refusal:
+                self._failed(self._call(client, now), answer)
             else:
-                self._answered(self._call(client, now), now + timeout, answer)
+                self._answered(self._call(client, now), gone_at, answer)
 
     def _happen(self, until: float) -> None:
         """Let happen what is due up to ``until``."""
@@ -170,7 +173,7 @@ class PlainDirect(Engine):
         self.recorder.tried.append(call.began)
         now = self.clock.time
         gone_at = now + self._timeout
-        place = (call.client + 0.5) / self._clients
+        place = (call.client + 0.5) / self._clients if self._is_parted else 0.0
         self._answered(call, gone_at, self.backend.offer(now, place, gone_at, None))
 
     def _answered(
@@ -182,8 +185,7 @@ class PlainDirect(Engine):
             if answer >= gone_at:
                 self._time_out_at(gone_at, call)
             elif answer >= self._last_done:
-                self._succeed_at(answer, call.began, _REPEATED)
-                self._repeated.append(call)
+                self._succeed_at(answer, call)
             else:
                 heappush(self.heap, (answer, self._number, self._succeed_late, call))
         elif isinstance(answer, tuple):
@@ -196,13 +198,12 @@ class PlainDirect(Engine):
         elif isinstance(answer, Refusal):
             self._failed(call, answer)
 
-    def _succeed_at(self, when: float, began: float, client: int) -> None:
+    def _succeed_at(self, when: float, call: Call) -> None:
         """Record the success of the attempt just numbered, no earlier than any other, ahead of its time."""
         self._last_done = when
         self._done_at(when)
-        self._began(began)
-        self._winners.append(client)
-        self._numbers.append(self._number)
+        self._began(call.began)
+        self._ahead.append((when, self._number, call))
 
     def _call(self, client: int, began: float) -> Call:
         """Return a call whose first attempt has been sent."""
@@ -237,7 +238,7 @@ class PlainDirect(Engine):
         self._count_success(call)
 
     def _failed(self, call: Call, failure: Refusal | AttemptTimeout) -> None:
-        error, verdict = self._group.judged(failure)
+        error, verdict = self._judged.get(failure) or self._judge(failure)
         retry, budget, owner = self._retry, self._budget, 0
         if retry is None:
             self._end(reason_of(error))
@@ -263,6 +264,10 @@ class PlainDirect(Engine):
         else:
             self._failures[reason] += 1
 
+    def _judge(self, failure: Refusal | AttemptTimeout) -> tuple[Exception, Verdict | None]:
+        judged = self._judged[failure] = self._group.judged(failure)
+        return judged
+
     def _end(self, reason: str) -> None:
         self._failures[reason] += 1
 
@@ -270,8 +275,8 @@ class PlainDirect(Engine):
 
     def _assume_budget(self, budget: Allowance, client: int) -> int:
         """Let ``budget`` be that of ``client``, with all that was counted until now, and return its index."""
-        counted, done_at, now = self._counted, self.recorder.done_at, self.clock.time
-        if counted < len(done_at) and done_at[counted] <= now:
+        ahead, now = self._ahead, self.clock.time
+        if ahead and ahead[0][0] <= now:
             self._count_successes(now, self._turn)
         owner = 0 if self._is_shared else client
         budget.assume(self._states[owner] or self._new_state(budget, owner), self._counts[owner])
@@ -287,15 +292,12 @@ class PlainDirect(Engine):
 
     def _count_successes(self, now: float, turn: float) -> None:
         """Count the successes before ``now``, and those of ``now`` with a lower number than ``turn``."""
-        first, done_at, numbers = self._counted, self.recorder.done_at, self._numbers
-        last = bisect_right(done_at, now, first)
-        while last > first and done_at[last - 1] == now and numbers[last - 1] >= turn:
-            last -= 1
-        self._counted = last
+        ahead, due = self._ahead, (now, turn)
         counts, is_shared, counts_successes = self._counts, self._is_shared, self._counts_successes
-        for winner in self._winners[first:last]:
-            if winner == _REPEATED:
-                self._count_success(self._repeated.popleft())
+        while ahead and ahead[0] < due:
+            winner = ahead.popleft()[2]
+            if not isinstance(winner, int):
+                self._count_success(winner)
             elif counts_successes:
                 counts[0 if is_shared else winner] += 1
 

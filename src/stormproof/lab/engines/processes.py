@@ -1,4 +1,4 @@
-"""Client processes: each has the policy under test with a state of its own, going by the run's clock.
+"""Client processes: each has the policy under test with its own state, on the run's clock.
 
 What the policy keeps in a store is one for all processes; so is everything when the scenario says
 ``fleet``. Nothing here touches a real store.

@@ -32,8 +32,6 @@ def generator(seed: int, label: str) -> np.random.Generator:
 class Load:
     """The rate over time, as the integral that maps evenly running time to the times of arrivals."""
 
-    __slots__ = ("_sums", "_times", "total")
-
     def __init__(self, scenario: Scenario, rate: float) -> None:
         spikes = [fault for fault in scenario.faults if isinstance(fault, Spike)]
         end = scenario.duration
@@ -51,7 +49,11 @@ class Load:
 
     def when(self, marks: Floats) -> Floats:
         """The times at which the integral reaches ``marks``."""
-        times: Floats = np.interp(marks, self._sums, self._times)
+        if len(self._times) == 2:
+            # One rate all along: what `interp` computes, without a search for the place of each mark.
+            times: Floats = marks * (self._times[1] / self._sums[1])
+            return times
+        times = np.interp(marks, self._sums, self._times)
         return times
 
 
@@ -135,7 +137,7 @@ def _chunks(
             marks = reached - np.cumsum(np.log1p(-draws.random(_CHUNK)))
             who = draws.integers(clients, size=_CHUNK)
         reached = float(marks[-1])
-        keys = draws.integers(scenario.keys, size=_CHUNK) if scenario.keys > 1 else np.zeros(_CHUNK, int)
+        keys = _keys(draws, scenario, _CHUNK)
         begun += _CHUNK
         kept = int(np.searchsorted(marks, load.total))
         yield load.when(marks[:kept]), who[:kept], keys[:kept]
@@ -149,18 +151,14 @@ def _recorded(scenario: Scenario, seed: int, trace: Trace) -> Iterator[tuple[Flo
     for first in range(0, len(times), _CHUNK):
         part = times[first : first + _CHUNK]
         who = draws.integers(scenario.clients, size=len(part))
-        keys = (
-            draws.integers(scenario.keys, size=len(part)) if scenario.keys > 1 else np.zeros(len(part), int)
-        )
-        yield part, who, keys
+        yield part, who, _keys(draws, scenario, len(part))
+
+
+def _keys(draws: np.random.Generator, scenario: Scenario, size: int) -> Ints:
+    return draws.integers(scenario.keys, size=size) if scenario.keys > 1 else np.zeros(size, int)
 
 
 def _burst(scenario: Scenario, seed: int, number: int, fault: Burst) -> Iterator[Arrival]:
-    draws = generator(seed, f"burst {number}")
-    every = fault.over / fault.calls
-    for index in range(fault.calls):
-        key = int(draws.integers(scenario.keys)) if scenario.keys > 1 else 0
-        at = fault.at + index * every
-        if at >= scenario.duration:
-            return
-        yield at, 0, index % scenario.clients, key
+    times, who = _crowd(scenario, fault)
+    keys = _keys(generator(seed, f"burst {number}"), scenario, len(times))
+    return zip(times.tolist(), itertools.repeat(0), who.tolist(), keys.tolist(), strict=False)

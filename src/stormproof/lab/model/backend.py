@@ -1,4 +1,4 @@
-"""The backend: who is refused, and how, between an attempt's arrival and its being served."""
+"""The backend: refuses or serves the attempts that arrive."""
 
 from __future__ import annotations
 
@@ -42,8 +42,6 @@ def reason_of(error: BaseException) -> str:
 class Refusal:
     """A failure's answer: the status, and the server's hint in seconds (None: no hint)."""
 
-    __slots__ = ("hint", "status")
-
     def __init__(self, status: int, hint: float | None) -> None:
         self.status = status
         self.hint = hint
@@ -60,25 +58,6 @@ Answer = Callable[[Refusal | None], None]
 
 class Backend:
     """Everything between an attempt's arrival and its answer."""
-
-    __slots__ = (
-        "_bucket",
-        "_changes",
-        "_draw",
-        "_erring",
-        "_failing",
-        "_over",
-        "_refusals",
-        "discipline",
-        "evented",
-        "full",
-        "now_holds",
-        "quick",
-        "received",
-        "row",
-        "serve",
-        "until",
-    )
 
     def __init__(self, scenario: Scenario, seed: int, agenda: Agenda) -> None:
         self.row: list[Stretch] = stretches(scenario)

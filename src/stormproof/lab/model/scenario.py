@@ -46,7 +46,7 @@ class Scenario(Options):
     queue and ``limit_rps`` refuse without work.
 
     ``latency`` is the network's round trip, half of it each way: seconds, a `Spread`, or a function.
-    ``connections`` bounds the attempts that a client process has under way: more wait for a free one (None:
+    ``connections`` bounds the attempts that a client process has in flight: more wait for a free one (None:
     no bound). ``timeout`` bounds an attempt when the policy has no `Timeout`; None bounds none. ``outage``
     and ``faults`` say what happens; ``others`` are further classes of clients; ``layers`` are services in
     front of the backend, outermost first. ``duration`` is the length of the run; ``resolution`` the width of

@@ -7,6 +7,7 @@ The keys of a table are the fields of `Scenario`; a duration is a number of seco
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from ..._config import sources
@@ -76,61 +77,56 @@ class _Reader:
         self._policies: Registry | None = None
 
     def scenario(self, spot: Spot, name: str) -> Any:
-        given: dict[str, Any] = {"name": name}
         known = [field for field in self._kind.field_names() if field != "name"]
+        return self._made(
+            self._kind, {**self._options(spot, known, "field of a scenario"), "name": name}, spot
+        )
+
+    def _options(self, spot: Spot, known: Sequence[str], what: str) -> dict[str, Any]:
+        """Return the values of a table whose keys must be ``known``."""
+        values: dict[str, Any] = {}
         for key, value in spot.entries():
             if key not in known:
-                raise spot.unknown(key, "field of a scenario", known)
-            given[key] = self._field(key, value)
-        return self._made(self._kind, given, spot)
+                raise spot.unknown(key, what, known)
+            values[key] = self._field(key, value)
+        return values
 
     def _field(self, key: str, spot: Spot) -> Any:
         if key == "outage":
-            rows = spot.value if isinstance(spot.value, list) else None
-            return (
-                [self._fault(spot.at(i), "outage") for i in range(len(rows))]
-                if rows is not None
-                else (self._fault(spot, "outage"))
-            )
+            one = not isinstance(spot.value, list)
+            return self._outage(spot) if one else [self._outage(each) for each in _listed(spot)]
         if key == "faults":
             return [self._fault(each) for each in _listed(spot)]
         if key == "others":
             return [self._party(each, Clients) for each in _listed(spot)]
         if key == "layers":
             return [self._party(each, Layer) for each in _listed(spot)]
+        if key == "policy":
+            return self._policy(spot)
         if key in ("service", "latency"):
             return self._spread(spot, key)
         if key == "arrivals" and isinstance(spot.value, dict):
             return self._trace(spot)
         return _duration(spot) if key in _DURATIONS else spot.value
 
-    def _fault(self, spot: Spot, kind: str | None = None) -> Any:
+    def _outage(self, spot: Spot) -> Any:
+        options = self._options(spot, faults.Outage.field_names(), "option of outage")
+        return self._made(faults.Outage, options, spot)
+
+    def _fault(self, spot: Spot) -> Any:
         given = dict(spot.entries())
-        if kind is None:
-            if "kind" not in given:
-                raise spot.error(f"must have a kind: {', '.join(FAULTS)}")
-            place = given.pop("kind")
-            kind = str(place.value)
-            if kind not in FAULTS:
-                raise place.error(unknown("kind of fault", kind, FAULTS))
-        fault = FAULTS[kind]
-        for key in given:
-            if key not in fault.field_names():
-                raise spot.unknown(key, f"option of {kind}", fault.field_names())
-        values = {key: _duration(value) if key in _DURATIONS else value.value for key, value in given.items()}
-        return self._made(fault, values, spot)
+        if "kind" not in given:
+            raise spot.error(f"must have a kind: {', '.join(FAULTS)}")
+        kind = str(given["kind"].value)
+        if kind not in FAULTS:
+            raise given["kind"].error(unknown("kind of fault", kind, FAULTS))
+        options = self._options(spot, ("kind", *FAULTS[kind].field_names()), f"option of {kind}")
+        del options["kind"]
+        return self._made(FAULTS[kind], options, spot)
 
     def _party(self, spot: Spot, kind: Any) -> Any:
-        given: dict[str, Any] = {}
-        for key, value in spot.entries():
-            if key not in kind.field_names():
-                raise spot.unknown(key, f"option of {kind.__name__.lower()}", kind.field_names())
-            given[key] = (
-                self._policy(value)
-                if key == "policy"
-                else (_duration(value) if key in _DURATIONS else value.value)
-            )
-        return self._made(kind, given, spot)
+        options = self._options(spot, kind.field_names(), f"option of {kind.__name__.lower()}")
+        return self._made(kind, options, spot)
 
     def _policy(self, spot: Spot) -> Any:
         if spot.value == "same":

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 class Work:
     """Draws how much work a request is, in seconds of one worker, cold caches included."""
 
-    __slots__ = ("_cold", "_draw", "_served", "fixed", "loaded")
-
     def __init__(self, scenario: Scenario, seed: int) -> None:
         mean = scenario.workers / scenario.capacity_rps
         rng = Random(f"{seed} service")
@@ -70,8 +68,6 @@ class Work:
 
 class FirstCome:
     """First come, first served, by any number of workers."""
-
-    __slots__ = ("_bounded", "_capacity", "_free", "_queue", "_shed", "_span", "_starts", "_until", "_work")
 
     def __init__(self, scenario: Scenario, work: Work, capacity: Capacity) -> None:
         self._work = work
@@ -141,18 +137,6 @@ class Queued:
     How much work it is may depend on how many there are then.
     """
 
-    __slots__ = (
-        "_agenda",
-        "_busy",
-        "_capacity",
-        "_newest",
-        "_queue",
-        "_shed",
-        "_waiting",
-        "_work",
-        "_workers",
-    )
-
     def __init__(self, scenario: Scenario, work: Work, capacity: Capacity, agenda: Agenda) -> None:
         self._newest = scenario.order == "lifo"
         self._work = work
@@ -206,19 +190,6 @@ class Shared:
 
     With ``workers`` or fewer of them, each has a worker to itself.
     """
-
-    __slots__ = (
-        "_agenda",
-        "_capacity",
-        "_count",
-        "_done",
-        "_jobs",
-        "_last",
-        "_queue",
-        "_version",
-        "_work",
-        "_workers",
-    )
 
     def __init__(self, scenario: Scenario, work: Work, capacity: Capacity, agenda: Agenda) -> None:
         self._work = work

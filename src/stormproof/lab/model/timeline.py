@@ -16,21 +16,6 @@ if TYPE_CHECKING:
 class Stretch:
     """Conditions from ``begins`` on. ``capacity`` is a factor; ``fails`` answers every arrival 503."""
 
-    __slots__ = (
-        "begins",
-        "capacity",
-        "cost",
-        "error_cost",
-        "error_hint",
-        "error_rate",
-        "extra_s",
-        "fail_cost",
-        "fail_hint",
-        "fails",
-        "parted",
-        "store",
-    )
-
     def __init__(self, begins: float, error_rate: float, hint: float | None, cost: float = 0.0) -> None:
         self.begins = begins
         self.capacity = 1.0
@@ -133,8 +118,6 @@ def _change(fault: Fault) -> Callable[[Stretch], None] | None:
 
 class Capacity:
     """The backend's speed over time, piecewise constant: when is work done, how much was done between."""
-
-    __slots__ = ("_ends", "_factors", "_sums", "_times")
 
     def __init__(self, row: list[Stretch]) -> None:
         self._times = [stretch.begins for stretch in row]

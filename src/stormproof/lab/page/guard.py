@@ -14,7 +14,7 @@ from typing import Any
 TOKEN_HEADER = b"x-stormproof-token"
 LARGEST_BODY = 256 * 1024
 
-_ALWAYS = (
+_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
@@ -24,11 +24,11 @@ _ALWAYS = (
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
     (b"cache-control", b"no-store"),
 )
-_NOTHING = b"default-src 'none'; frame-ancestors 'none'"
+_NO_CONTENT_POLICY = b"default-src 'none'; frame-ancestors 'none'"
 
 
 class Refusal(Exception):
-    """A request that is not let in: its status and the reason."""
+    """A refused request: its status and the reason."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class Refusal(Exception):
 
 
 def admit(scope: Any, hosts: frozenset[str], token: str) -> None:
-    """Let the request in, or raise `Refusal`. Pure: it looks at nothing but its arguments."""
+    """Admit the request, or raise `Refusal`. Pure: it reads only its arguments."""
     headers: list[tuple[bytes, bytes]] = scope["headers"]
     host = _single(headers, b"host")
     if host is None or host.decode("latin-1").lower() not in hosts:
@@ -67,7 +67,7 @@ def _admit_post(headers: list[tuple[bytes, bytes]], host: bytes) -> None:
 
 
 def _single(headers: list[tuple[bytes, bytes]], name: bytes) -> bytes | None:
-    """The value of a header that is there exactly once."""
+    """Return the value of a header that occurs exactly once, else None."""
     values = [value for key, value in headers if key == name]
     return values[0] if len(values) == 1 else None
 
@@ -90,7 +90,7 @@ class Guard:
 
         async def guarded(message: Any) -> None:
             if message["type"] == "http.response.start":
-                message = {**message, "headers": _with_ours(message["headers"])}
+                message = {**message, "headers": _with_guard_headers(message["headers"])}
             await send(message)
 
         try:
@@ -100,16 +100,18 @@ class Guard:
         await self._app(scope, receive, guarded)
 
 
-def _with_ours(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+def _with_guard_headers(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     named = {name.lower() for name, _ in headers}
-    policy = () if b"content-security-policy" in named else ((b"content-security-policy", _NOTHING),)
-    return [*((name, value) for name, value in headers if name.lower() != b"server"), *_ALWAYS, *policy]
+    policy = (
+        () if b"content-security-policy" in named else ((b"content-security-policy", _NO_CONTENT_POLICY),)
+    )
+    return [*((name, value) for name, value in headers if name.lower() != b"server"), *_HEADERS, *policy]
 
 
 async def _refuse(refusal: Refusal, send: Any) -> None:
     body = json.dumps({"error": {"message": refusal.message}}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    # What follows of the request is not read, so the connection cannot be used again.
+    # The rest of the request is not read, so the connection cannot be used again.
     headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -49,7 +49,7 @@ class Sheet:
         self.name = name
         self.policy = policy
 
-    def described(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Return the policy as the page shows it."""
         shown = knobs(self.policy) if "strategies" not in self.data["policies"][self.name] else _NO_KNOBS
         common = ("Retry", "Breaker", "Timeout", "Deadline")
@@ -72,7 +72,7 @@ def read(text: str, name: str | None = None) -> Sheet:
     return _sheet(parse(text, ".toml"), name)
 
 
-def edited(sheet: Sheet, knob: str, value: str) -> Sheet:
+def edit(sheet: Sheet, knob: str, value: str) -> Sheet:
     """The same text with one knob turned. "none" or nothing takes a strategy out."""
     table = sheet.data["policies"][sheet.name]
     if "strategies" in table:

@@ -31,11 +31,14 @@ _QUEUED = 16
 
 
 class Busy(RuntimeError):
-    """Another run is under way."""
+    """Another run is in progress."""
 
 
 class Worker:
-    """One process for runs. It is started early, and again after it had to be ended."""
+    """One process for runs. It is started early, and again after it had to be ended.
+
+    There is one at a time: a new one is started when the last has gone.
+    """
 
     def __init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None
@@ -48,6 +51,7 @@ class Worker:
             self._starting = asyncio.create_task(self._start())
 
     async def _start(self) -> None:
+        await self._reap()
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -77,7 +81,7 @@ class Worker:
 
         Closing the generator before that ends the process: no reader is left.
         """
-        over = False
+        ended = False
         try:
             self.warm()
             assert self._starting is not None
@@ -88,12 +92,12 @@ class Worker:
                 message = await self._next()
                 if message.pop("job") != self._job:
                     continue
-                over = message["type"] != "progress"
+                ended = message["type"] != "progress"
                 yield message
-                if over:
+                if ended:
                     return
         finally:
-            if not over:
+            if not ended:
                 self.end()
 
     def cancel(self) -> None:
@@ -105,23 +109,26 @@ class Worker:
         if self._process is not None and self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
-        self._process = None
         self._starting = None
 
     async def close(self) -> None:
         """End the process and wait until it has gone."""
-        process, starting = self._process, self._starting
-        if starting is not None:
+        if (starting := self._starting) is not None:
             starting.cancel()
             await asyncio.gather(starting, return_exceptions=True)
-            process = self._process or process
         self.end()
-        if process is not None:
-            await process.wait()
+        await self._reap()
+
+    async def _reap(self) -> None:
+        """Wait until the ended process has gone, if there is one."""
+        if self._process is not None:
+            # Its exit may be known before the end of its output, and only both close the transport.
+            await self._process.communicate()
+        self._process = None
 
 
 class Run:
-    """A run under way: what it was asked, and the messages for its reader."""
+    """A run in progress: its jobs, and the messages for its reader."""
 
     def __init__(self, jobs: list[dict[str, Any]]) -> None:
         self.id = secrets.token_urlsafe(12)
@@ -135,11 +142,11 @@ class Run:
 
 
 class Runs:
-    """The workers, the run under way if any, and the last results."""
+    """The workers, the run in progress if any, and the last results."""
 
     def __init__(self) -> None:
         self._workers = [Worker() for _ in range(MOST_POLICIES)]
-        self._present: Run | None = None
+        self._current: Run | None = None
         self._task: asyncio.Task[None] | None = None
         self._results: OrderedDict[str, dict[str, Any]] = OrderedDict()
         self._story: asyncio.Task[dict[str, Any] | None] | None = None
@@ -169,11 +176,11 @@ class Runs:
             worker.warm()
 
     def begin(self, request: object) -> Run:
-        """Start a run. The request's errors come from here; `Busy` while another is under way."""
+        """Start a run. The request's errors come from here; `Busy` while another is in progress."""
         scenario, jobs = _jobs(request)
-        if self._present is not None:
+        if self._current is not None:
             raise Busy("another run is under way: cancel it first")
-        run = self._present = Run(jobs)
+        run = self._current = Run(jobs)
         run.send(
             {
                 "type": "started",
@@ -195,10 +202,10 @@ class Runs:
             self.cancel(run.id)
 
     def cancel(self, run_id: str) -> bool:
-        """Stop the run called ``run_id``; whether it was under way."""
-        if self._present is None or self._present.id != run_id:
+        """Stop the run called ``run_id``; return True if it was in progress."""
+        if self._current is None or self._current.id != run_id:
             return False
-        self._present.cancelled.set()
+        self._current.cancelled.set()
         return True
 
     def result(self, run_id: str) -> dict[str, Any] | None:
@@ -206,9 +213,9 @@ class Runs:
         return self._results.get(run_id)
 
     async def close(self) -> None:
-        """End the run under way and all processes."""
-        if self._present is not None:
-            self._present.cancelled.set()
+        """End the run in progress and all processes."""
+        if self._current is not None:
+            self._current.cancelled.set()
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
         await asyncio.gather(*(worker.close() for worker in self._workers))
@@ -228,7 +235,7 @@ class Runs:
             )
         finally:
             watcher.cancel()
-            self._present = None
+            self._current = None
             run.queue.put_nowait(None)
             self.warm()
 
@@ -285,7 +292,7 @@ def _jobs(request: object) -> tuple[Any, list[dict[str, Any]]]:
     policies = request.get("policies")
     if not isinstance(policies, list) or not 1 <= len(policies) <= MOST_POLICIES:
         raise page_scenario.BadValue("policies", f"a list of 1 to {MOST_POLICIES}", policies)
-    scenario = page_scenario.chosen(request.get("scenario"), request.get("values"), request.get("file"))
+    scenario = page_scenario.make(request.get("scenario"), request.get("values"), request.get("file"))
     common = {
         "scenario": request["scenario"],
         "values": request["values"],
@@ -299,11 +306,11 @@ def _jobs(request: object) -> tuple[Any, list[dict[str, Any]]]:
     return scenario, jobs
 
 
-def saved(request: Any) -> str:
+def to_policy_file(request: Any) -> str:
     """Return what a run was asked as a policy file: the scenario and its policies."""
     scenario, jobs = _jobs(request)
     sheets = [page_policy.read(job["toml"], job["name"]) for job in jobs]
-    return scenario_files.saved(request["scenario"], scenario, sheets)
+    return scenario_files.to_policy_file(request["scenario"], scenario, sheets)
 
 
 def text_of(policy: object) -> tuple[str, str | None]:

@@ -70,7 +70,7 @@ def _shown(value: object) -> str:
 
 
 @lru_cache(maxsize=1)
-def offered() -> dict[str, tuple[Story, float]]:
+def shipped_stories() -> dict[str, tuple[Story, float]]:
     """The shipped stories by name, each on the largest scale that fits the page, and that scale."""
     found: dict[str, tuple[Story, float]] = {}
     for full_size in sorted(scenarios.values(), key=lambda story: story.name != _FIRST):
@@ -90,7 +90,7 @@ def _fits(scenario: Scenario) -> bool:
     return inside and scenario.expected_calls <= MOST_CALLS
 
 
-def described() -> list[dict[str, Any]]:
+def describe_all() -> list[dict[str, Any]]:
     """Return the scenarios as the page lists them."""
     return [
         {
@@ -103,17 +103,17 @@ def described() -> list[dict[str, Any]]:
                 for title, policy in story.policies.items()
             ],
         }
-        for name, (story, scale) in offered().items()
+        for name, (story, scale) in shipped_stories().items()
     ]
 
 
-def opened(text: Any) -> list[dict[str, Any]]:
-    """Describe the scenarios of a policy file that the reader has opened, as `described` does."""
+def describe_file(text: Any) -> list[dict[str, Any]]:
+    """Describe the scenarios of a policy file that the reader has opened, as `describe_all` does."""
     found = []
     for name in scenario_files.names(text):
         own = scenario_files.scenario(text, name)
         # A file may say more than the page can run: that is said when it is opened.
-        chosen(name, values(own), text)
+        make(name, values(own), text)
         policies = [
             {"id": f"{name}/{title}", "title": title, "toml": toml}
             for title, toml in scenario_files.policies(text)
@@ -134,7 +134,7 @@ def _sheet(name: str, scenario: Scenario) -> dict[str, Any]:
 
 def story() -> dict[str, Any]:
     """The run that the page opens with: the first story, its problem and its answer."""
-    first = described()[0]
+    first = describe_all()[0]
     problem, answer = first["policies"][0], first["policies"][-1]
     policies = [{"toml": each["toml"], "name": each["title"]} for each in (problem, answer)]
     return {"scenario": first["id"], "values": first["values"], "seed": SEED, "policies": policies}
@@ -172,15 +172,15 @@ def values(scenario: Scenario) -> dict[str, Any]:
     }
 
 
-def chosen(name: object, given: object, file: object = None) -> Scenario:
+def make(name: object, given: object, file: object = None) -> Scenario:
     """The scenario called ``name`` with the page's values in it. `BadValue` or the scenario's own error.
 
     ``file`` is the text of the policy file that it stands in; None: it is one of those that ship.
     """
-    known = list(offered()) if file is None else scenario_files.names(file)
+    known = list(shipped_stories()) if file is None else scenario_files.names(file)
     if not isinstance(name, str) or name not in known:
         raise BadValue("scenario", f"one of {', '.join(known)}", name)
-    base = offered()[name][0].scenario if file is None else scenario_files.scenario(file, name)
+    base = shipped_stories()[name][0].scenario if file is None else scenario_files.scenario(file, name)
     if not isinstance(given, dict) or given.keys() != values(base).keys():
         raise BadValue("values", "a table with every slider's value", given)
     checked = {key: _number(key, given[key]) for key in LIMITS}

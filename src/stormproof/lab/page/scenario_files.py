@@ -53,17 +53,17 @@ def policies(text: str) -> list[tuple[str, str]]:
     return [(sheet.name, toml(sheet.data)) for sheet in sheets]
 
 
-def saved(name: str, situation: Scenario, sheets: list[page_policy.Sheet]) -> str:
-    """Return a policy file with ``situation`` as the scenario ``name``, and the policies of ``sheets``."""
-    row, parties = scenario_table.table(situation)
+def to_policy_file(name: str, own: Scenario, sheets: list[page_policy.Sheet]) -> str:
+    """Return a policy file with ``own`` as the scenario ``name``, and the policies of ``sheets``."""
+    row, parties = scenario_table.table(own)
     data: dict[str, Any] = {"policies": {who: to_data(policy) for who, policy in parties.items()}}
     for sheet in sheets:
         shared = {key: value for key, value in sheet.data.items() if key not in ("policies", "scenarios")}
         for section, entries in shared.items():
             data[section] = {**data.get(section, {}), **entries} if isinstance(entries, dict) else entries
-        known, own = data["policies"], sheet.data["policies"][sheet.name]
+        policies, table = data["policies"], sheet.data["policies"][sheet.name]
         label = sheet.name
-        while label in known and known[label] != own:
+        while label in policies and policies[label] != table:
             label += " 2"
-        known[label] = own
+        policies[label] = table
     return toml({**data, "scenarios": {name: row}})

@@ -27,7 +27,7 @@ from . import policy as page_policy
 from . import scenario
 from .examples import EXAMPLES
 from .guard import LARGEST_BODY, Guard
-from .runs import Busy, Runs, saved, text_of
+from .runs import Busy, Runs, text_of, to_policy_file
 
 LOOPBACK = "127.0.0.1"
 
@@ -46,7 +46,7 @@ class Lab:
         return JSONResponse(
             {
                 "version": __version__,
-                "scenarios": scenario.described(),
+                "scenarios": scenario.describe_all(),
                 "examples": EXAMPLES,
                 "limits": scenario.LIMITS,
                 "choices": {
@@ -66,16 +66,16 @@ class Lab:
         if edit is not None:
             if not isinstance(edit, dict) or not all(isinstance(edit.get(k), str) for k in ("knob", "value")):
                 raise scenario.BadValue("edit", "a table with knob and value", edit)
-            sheet = page_policy.edited(sheet, edit["knob"], edit["value"])
-        return JSONResponse(sheet.described())
+            sheet = page_policy.edit(sheet, edit["knob"], edit["value"])
+        return JSONResponse(sheet.describe())
 
     async def open(self, request: Request) -> Response:
         """Describe the scenarios of a file whose text the page has read."""
-        return JSONResponse(scenario.opened((await _body(request)).get("file")))
+        return JSONResponse(scenario.describe_file((await _body(request)).get("file")))
 
     async def save(self, request: Request) -> Response:
         """Return what a run would be asked as the text of a policy file."""
-        return JSONResponse({"toml": saved(await _body(request))})
+        return JSONResponse({"toml": to_policy_file(await _body(request))})
 
     async def story(self, request: Request) -> Response:
         return JSONResponse(await self.runs.story())

@@ -69,7 +69,7 @@ class Job:
         from ..simulate import simulate
 
         policy = page_policy.read(request["toml"], request["name"]).policy
-        scenario = page_scenario.chosen(request["scenario"], request["values"], request.get("file"))
+        scenario = page_scenario.make(request["scenario"], request["values"], request.get("file"))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", PolicyWarning)
             result = simulate(policy, scenario, seed=request["seed"], progress=self.progress)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Sequence
 from typing import Any
 
 from ..._primitives.options import Options
 from ..._version import __version__
 from ..model.scenario import Scenario
 from .metrics import COLLAPSED, LATE, SURVIVED
-from .result import policy_data, written_json
+from .report import Reportable
+from .result import policy_data
 from .result_store import Row
 from .statistics import mean_of, wilson
 from .verdict_text import headline
@@ -84,7 +85,7 @@ HOUR_S = 3600.0
 LOAD_BOUND = 2.0
 
 
-class Comparison:
+class Comparison(Reportable):
     """Each policy's runs over the same seeds.
 
     ``recovery[name]`` is the share of runs that recovered (``.value``, ``.low``, ``.high``);
@@ -210,12 +211,7 @@ class Comparison:
                     _text(self.hour[name], ".2%"),
                 )
             )
-        widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
-        return "\n".join([*lines, "", self.verdict])
+        return "\n".join([*aligned(rows), "", self.verdict])
 
     def to_data(self) -> dict[str, Any]:
         """The form that reports and the page read: the first seed's run of each policy, with the summary."""
@@ -249,22 +245,6 @@ class Comparison:
             "verdict": self.verdict,
         }
 
-    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """The data as JSON, also written to ``path`` if given."""
-        return written_json(self.to_data(), path)
-
-    def report(self, path: str | os.PathLike[str]) -> None:
-        """Write one self-contained HTML file."""
-        from . import report
-
-        report.write(path, self.to_data())
-
-    def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw the first seed's runs over each other (matplotlib)."""
-        from .plot import draw
-
-        draw(path, self.to_data())
-
 
 def _ended(figures: dict[str, Any]) -> dict[str, Any]:
     """Return the figures of a calm leg with the availability of the calls that ended: the run stops in the
@@ -272,6 +252,14 @@ def _ended(figures: dict[str, Any]) -> dict[str, Any]:
     """
     ended = figures["calls"] - figures["unfinished"]
     return {**figures, "availability": figures["successes"] / ended if ended else None}
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the rows of a table as lines, with columns as wide as their widest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
 
 
 def _text(value: float | None, form: str) -> str:

@@ -56,7 +56,7 @@ def metrics(raw: Raw, scenario: Scenario) -> dict[str, Any]:
 
 
 def state(recovered: bool, after: float | None, scenario: Scenario) -> str:
-    """Return what became of the service: "survived", "recovered late" or "collapsed".
+    """Return the outcome for the service: "survived", "recovered late" or "collapsed".
 
     Late is a recovery that took longer after the fault than the fault itself, and longer than a second.
     Without a fault there is nothing to be late for.
@@ -107,7 +107,7 @@ def peak(raw: Raw, scenario: Scenario, first: int = 0) -> float | None:
 
 
 def recovery(raw: Raw, scenario: Scenario) -> tuple[bool, float | None]:
-    """(Whether it recovered, how long after the last fault's end.)
+    """Return (True if it recovered, seconds from the last fault's end to that moment).
 
     Recovered: from some moment on until the end, goodput is at least 95 % of the offered load; over the
     whole of that time, and in every window of a second within it, less two standard deviations of a random
@@ -121,7 +121,7 @@ def recovery(raw: Raw, scenario: Scenario) -> tuple[bool, float | None]:
 
 
 def _settled(raw: Raw, scenario: Scenario) -> tuple[bool, float | None]:
-    """(Whether goodput kept up from some moment on, how long after the last fault's end that was.)"""
+    """Return (True if goodput kept up from some moment on, seconds from the last fault's end to it)."""
     start, size = scenario.broken_until, len(raw.offered)
     first = math.ceil(start / raw.step - 1e-9)
     window = max(1, round(max(1.0, 5 * raw.step) / raw.step))

@@ -28,29 +28,6 @@ class Raw:
     readings at the end of each step (NaN: not known). ``until`` is how far the run came.
     """
 
-    __slots__ = (
-        "attempts",
-        "breaker_open",
-        "budget",
-        "calls",
-        "failures",
-        "kept",
-        "latency",
-        "mean",
-        "offered",
-        "p50",
-        "p99",
-        "path",
-        "queue",
-        "received",
-        "step",
-        "succeeded",
-        "successes",
-        "tries",
-        "until",
-        "why",
-    )
-
     def __init__(self, step: float, until: float) -> None:
         self.step = step
         self.until = until
@@ -121,8 +98,6 @@ def _capacity(scenario: Scenario, size: int, step: float) -> Floats:
 class SoFar:
     """A run under way: how far it is, and its columns up to there, made on demand."""
 
-    __slots__ = ("_recorder", "until")
-
     def __init__(self, recorder: Recorder, until: float) -> None:
         self._recorder = recorder
         self.until = until
@@ -133,26 +108,6 @@ class SoFar:
 
 class Recorder:
     """The exact engine's notebook: one entry per call begun, attempt received, call that succeeded."""
-
-    __slots__ = (
-        "_began_late",
-        "_done_late",
-        "_gauges",
-        "_progress",
-        "_ranked",
-        "_scenario",
-        "_reported",
-        "began",
-        "breaker_open",
-        "budget",
-        "done_at",
-        "failures",
-        "offered_at",
-        "queue",
-        "received",
-        "tried",
-        "tries_every_call",
-    )
 
     def __init__(
         self,

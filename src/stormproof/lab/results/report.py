@@ -8,6 +8,7 @@ import os
 import re
 from functools import lru_cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 _SLOT = re.compile(r'(<script type="application/json" id="stormproof-data">).*?(</script>)', re.DOTALL)
@@ -16,6 +17,34 @@ _POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy" content="([^"]
 
 class PageMissing(RuntimeError):
     """The page has not been built into this installation."""
+
+
+class Reportable:
+    """Result of one or several runs that can be kept: as JSON, as a page, as a picture."""
+
+    def to_data(self) -> dict[str, Any]:
+        """Everything as plain data, ready for JSON: the form that reports and the page read."""
+        raise NotImplementedError
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The data as JSON, also written to ``path`` if given. The same seeds give the same bytes."""
+        text = json.dumps(self.to_data(), allow_nan=False, separators=(",", ":"))
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Write one self-contained HTML file."""
+        write(path, self.to_data())
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Draw the columns as a picture; the ending says which kind (.png, .svg, .pdf). Needs matplotlib.
+
+        Of a comparison, those of the first seed.
+        """
+        from .plot import draw
+
+        draw(path, self.to_data())
 
 
 def write(path: str | os.PathLike[str], data: dict[str, Any]) -> None:

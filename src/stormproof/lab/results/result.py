@@ -17,11 +17,12 @@ from ..policy_text import python, toml
 from . import verdict_text
 from .metrics import metrics
 from .recorder import Raw, series
+from .report import Reportable
 
 Series = dict[str, list[float | None]]
 
 
-class Result:
+class Result(Reportable):
     """Outcome of one run.
 
     ``peak_rps``: the highest load at the backend over `Scenario.peak_window`. ``amplification``: attempts per
@@ -143,10 +144,6 @@ class Result:
         """Everything as plain data, ready for JSON: the form that reports and the page read."""
         return data_of([self], self.scenario, self.seed, self.engine)
 
-    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """The data as JSON, also written to ``path`` if given. The same seed gives the same bytes."""
-        return written_json(self.to_data(), path)
-
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write the columns over time; a missing value is an empty field."""
         with open(path, "w", newline="", encoding="utf-8") as file:
@@ -172,18 +169,6 @@ class Result:
         self.report(folder / "report.html")
         webbrowser.open((folder / "report.html").as_uri())
         return folder / "report.html"
-
-    def report(self, path: str | os.PathLike[str]) -> None:
-        """Write one self-contained HTML file."""
-        from . import report
-
-        report.write(path, self.to_data())
-
-    def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw the columns as a picture; the ending says which kind (.png, .svg, .pdf). Needs matplotlib."""
-        from .plot import draw
-
-        draw(path, self.to_data())
 
 
 def _number(value: float | None) -> float:
@@ -211,10 +196,3 @@ def data_of(results: list[Result], scenario: Scenario, seed: int, engine: str) -
         "headline": verdict_text.headline([{"name": r.name, "metrics": r.metrics} for r in results]),
         "runs": [result.run_data() for result in results],
     }
-
-
-def written_json(data: dict[str, Any], path: str | os.PathLike[str] | None) -> str:
-    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
-    if path is not None:
-        Path(path).write_text(text, encoding="utf-8")
-    return text

@@ -19,8 +19,8 @@ Row = dict[str, Any]
 _BEGIN = b'{"key":"'
 
 
-class Kept:
-    """The rows of an experiment by key; ``path=None`` keeps them in memory only."""
+class ResultStore:
+    """Rows of an experiment by key; ``path=None`` keeps them in memory only."""
 
     def __init__(self, path: str | os.PathLike[str] | None) -> None:
         self._path = None if path is None else Path(path)

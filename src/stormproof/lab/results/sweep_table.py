@@ -8,7 +8,7 @@ import os
 from typing import Any
 
 from ..._primitives.options import plain
-from .comparison import summary
+from .comparison import aligned, summary
 from .result_store import Row
 
 
@@ -59,11 +59,7 @@ class Sweep:
             "availability",
         )
         cells = [shown, *(tuple(_short(row[name]) for name in shown) for row in self.rows)]
-        widths = [max(len(row[column]) for row in cells) for column in range(len(shown))]
-        return "\n".join(
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in cells
-        )
+        return "\n".join(aligned(cells))
 
 
 def _cell(value: object) -> Any:

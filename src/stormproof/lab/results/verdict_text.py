@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..model.faults import ColdCache
 from ..model.scenario import Scenario
 
 
@@ -11,15 +12,20 @@ def verdict(figures: dict[str, Any], scenario: Scenario) -> str:
     """Return the outcome in three or four sentences."""
     if not figures["calls"]:
         return "No calls were made."
-    said = [_recovery(figures, scenario), _lost(figures, scenario), _load(figures, scenario), _calls(figures)]
-    said = [sentence for sentence in said if sentence]
+    sentences = [
+        _recovery(figures, scenario),
+        _lost(figures, scenario),
+        _load(figures, scenario),
+        _calls(figures),
+    ]
+    sentences = [sentence for sentence in sentences if sentence]
     reasons = figures["failures"]
     if reasons:
         most = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:3]
-        said.append(
+        sentences.append(
             "Failed calls: " + ", ".join(f"{count:,} {_REASONS.get(why, why)}" for why, count in most) + "."
         )
-    return " ".join(said)
+    return " ".join(sentences)
 
 
 def headline(runs: list[dict[str, Any]]) -> str:
@@ -28,19 +34,20 @@ def headline(runs: list[dict[str, Any]]) -> str:
         return "No calls were made."
     groups: dict[str, list[str]] = {}
     for run in sorted(runs, key=lambda run: _order(run["metrics"])):
-        groups.setdefault(_fate(run["metrics"]), []).append(run["name"])
+        groups.setdefault(_outcome(run["metrics"]), []).append(run["name"])
     if len(runs) == 1:
         return f"The service {next(iter(groups))}."
-    said = [f"with {_names(names)} it {fate}" for fate, names in groups.items()]
-    text = "; ".join(said)
-    return f"{text[0].upper()}{text[1:]}."
+    (outcome, names), *others = groups.items()
+    sentences = [f"With {_names(names)} the service {outcome}"]
+    sentences += [f"with {_names(names)} it {outcome}" for outcome, names in others]
+    return f"{'; '.join(sentences)}."
 
 
 def _order(figures: dict[str, Any]) -> float:
     return -(figures["recovery_time"] or 0.0) if figures["recovered"] else -float("inf")
 
 
-def _fate(figures: dict[str, Any]) -> str:
+def _outcome(figures: dict[str, Any]) -> str:
     after = figures["recovery_time"]
     if not figures["recovered"]:
         return "never comes back"
@@ -80,6 +87,11 @@ def explanation(figures: dict[str, Any], scenario: Scenario) -> str:
             f"{capacity - offered:,.0f}/s of them; until then calls wait longer than their callers do."
         )
     waiting = "nothing waits" if not backlog else f"{backlog:,.0f} requests wait"
+    if figures["state"] == "recovered late":
+        longer = _seconds(figures["recovery_time"])
+        sentence = f"When the fault ends {waiting}, but for {longer} more fewer calls succeed than are made"
+        cold = any(isinstance(fault, ColdCache) for fault in scenario.faults)
+        return f"{sentence}: the caches are cold, and requests cost more." if cold else f"{sentence}."
     return (
         f"A call makes {figures['amplification']:.2f} attempts on average; when the fault ends {waiting}, "
         "and the backend has the capacity to catch up."
@@ -131,16 +143,16 @@ def _recovery(figures: dict[str, Any], scenario: Scenario) -> str:
 
 
 def _lost(figures: dict[str, Any], scenario: Scenario) -> str:
-    """Say which calls were lost while the fault lasted, and which to its aftermath."""
+    """Return the sentence about the calls lost during the fault and in its aftermath."""
     if not scenario.broken or figures["availability_after"] is None:
         return ""
     calm = figures["availability_calm"]
-    said = (
+    text = (
         f"Calls lost: {figures['lost_fault']:,} while it lasted, {figures['lost_after']:,} in the aftermath"
     )
     if calm is not None and figures["lost_calm"]:
-        said += f", {figures['lost_calm']:,} ({1 - calm:.2%}) in the calm before"
-    return f"{said}."
+        text += f", {figures['lost_calm']:,} ({1 - calm:.2%}) in the calm before"
+    return f"{text}."
 
 
 def _load(figures: dict[str, Any], scenario: Scenario) -> str:

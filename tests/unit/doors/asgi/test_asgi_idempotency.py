@@ -226,7 +226,7 @@ def test_caller_that_leaves_before_its_body_is_sent_runs_nothing(loop: Loop) -> 
         return next(messages)
 
     async def send(message: Any) -> None:
-        raise AssertionError("nobody is there to be answered")
+        raise AssertionError("the client has disconnected")
 
     loop.run(lambda: app(http("POST", "/orders", KEY), receive, send))
     assert handler.bodies == []
@@ -382,7 +382,7 @@ def test_settle_may_release_the_key_of_a_raised_error(loop: Loop) -> None:
 
 
 @each_loop
-def test_handler_that_fails_halfway_through_its_answer(loop: Loop) -> None:
+def test_handler_that_fails_halfway_leaves_the_outcome_unknown(loop: Loop) -> None:
     async def handler(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"half", "more_body": True})
@@ -399,7 +399,7 @@ def test_handler_that_fails_halfway_through_its_answer(loop: Loop) -> None:
 
 
 @each_loop
-def test_handler_that_never_answers(loop: Loop) -> None:
+def test_handler_that_never_answers_leaves_the_outcome_unknown(loop: Loop) -> None:
     async def handler(scope: Any, receive: Any, send: Any) -> None:
         return None
 
@@ -409,7 +409,7 @@ def test_handler_that_never_answers(loop: Loop) -> None:
 
 
 @each_loop
-def test_handler_that_is_cancelled(loop: Loop) -> None:
+def test_cancelled_handler_leaves_the_outcome_unknown(loop: Loop) -> None:
     runs: list[int] = []
 
     async def handler(scope: Any, receive: Any, send: Any) -> None:
@@ -500,7 +500,7 @@ class Failing(MemoryStore):
 
 
 @each_loop
-def test_without_the_store_nothing_runs(loop: Loop) -> None:
+def test_unavailable_store_lets_no_call_run(loop: Loop) -> None:
     store = Failing()
     store.down = (Begin,)
     handler = Handler()
@@ -544,7 +544,7 @@ def test_key_is_kept_for_its_ttl() -> None:
     assert len(handler.bodies) == 2
 
 
-def test_server_offers_no_way_past_the_record() -> None:
+def test_extensions_that_bypass_the_record_are_hidden() -> None:
     seen: list[Any] = []
 
     async def handler(scope: Any, receive: Any, send: Any) -> None:

@@ -1,4 +1,4 @@
-"""Errors of a handler that gave up become the right status, and tell the caller whether to retry."""
+"""Errors of a handler that gave up become the right status and x-should-retry."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_answer_that_has_begun_is_not_begun_again(loop: Loop) -> None:
 
 
 @each_loop
-def test_policy_that_gives_up_inside_a_handler(loop: Loop) -> None:
+def test_policy_that_gives_up_inside_a_handler_becomes_a_503(loop: Loop) -> None:
     """Not a made-up error: a breaker that has opened, and a budget that is empty."""
     breaker = sp.Policy(sp.Breaker(consecutive=1, open_for=30))
     spent = sp.Policy(sp.Retry(on=ConnectionError, budget=sp.ThrottleBudget(max_tokens=1)))
@@ -189,7 +189,7 @@ def test_refusal_is_emitted() -> None:
     ]
 
 
-def test_absurd_hint_is_a_day() -> None:
+def test_infinite_hint_is_sent_as_one_day() -> None:
     problem = refusal(sp.CircuitOpen("", retry_after=float("inf")))
     assert problem is not None
     assert dict(problem.headers(lambda: 0.0))["retry-after"] == "86400"

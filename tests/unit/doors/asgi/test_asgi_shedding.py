@@ -162,7 +162,7 @@ def test_retries_get_at_most_their_share_of_the_limit(share: float, limit: int, 
         ({"x-request-attempt": "1", "x-envoy-attempt-count": "3"}, 3),
     ],
 )
-def test_which_attempt_it_is(headers: dict[str, str], number: int) -> None:
+def test_attempt_number_is_read_from_the_request(headers: dict[str, str], number: int) -> None:
     assert attempt_number(lambda name: [headers[name]] if name in headers else [], ATTEMPT_HEADERS) == number
 
 
@@ -274,7 +274,7 @@ def test_adaptive_limit_learns_from_the_answers(loop: Loop) -> None:
 
 
 @each_loop
-def test_adaptive_limit_sheds(loop: Loop) -> None:
+def test_adaptive_limit_as_a_limit_sheds_requests(loop: Loop) -> None:
     busy = Busy(loop)
     app = SheddingMiddleware(busy, limit=sp.AdaptiveLimit("aimd", initial=2, max=2))
     answers = together(loop, busy, [lambda: call(app)] * 3)

@@ -117,7 +117,7 @@ def test_late_work_is_refused_without_being_begun() -> None:
 
 
 @pytest.mark.parametrize("lazy", [False, True])
-def test_work_that_becomes_late(lazy: bool) -> None:
+def test_work_that_becomes_late_is_a_504(lazy: bool) -> None:
     def work() -> Any:
         return sp.Policy(sp.Retry(on=OSError, backoff=sp.Constant(30))).call(fails(ConnectionError()))
 

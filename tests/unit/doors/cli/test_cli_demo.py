@@ -24,11 +24,11 @@ pytest.importorskip("rich")
 from stormproof import cli
 from stormproof.cli import _demo_callers, _demo_metrics, _demo_run, _demo_view, demo
 from stormproof.cli._demo_metrics import Buckets, Series, recovery_time
-from stormproof.cli._demo_scenario import Scenario
-from stormproof.cli._demo_server import Backend, Request, Schedule
+from stormproof.cli._demo_scenario import DemoScenario
+from stormproof.cli._demo_server import DemoBackend, DemoConnection, FinishTimes
 
 SOURCE = str(Path(cli.__file__).parents[2])
-SMALL = Scenario(
+SMALL = DemoScenario(
     capacity_rps=100, seconds=1.5, outage_at_s=0.25, outage_s=0.75, timeout_s=0.5, attempts=3, base_s=0.05
 )
 
@@ -81,9 +81,9 @@ def test_missing_command_prints_help_and_exits_2(capsys: pytest.CaptureFixture[s
     assert "demo" in out and "Exit codes" in out
 
 
-@pytest.mark.parametrize("missing", ["typer", "rich"])
+@pytest.mark.parametrize(("missing", "option"), [("typer", "--help"), ("rich", "--plain")])
 def test_missing_dependency_is_one_line(
-    missing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    missing: str, option: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == missing]:
         monkeypatch.delitem(sys.modules, name)
@@ -91,7 +91,7 @@ def test_missing_dependency_is_one_line(
     for name in ("_app", "demo", "_demo_view"):
         monkeypatch.delitem(sys.modules, f"stormproof.cli.{name}", raising=False)
         monkeypatch.delattr(cli, name, raising=False)
-    assert cli.main(["demo", "--plain"]) == 2
+    assert cli.main(["demo", option]) == 2
     _, err = capsys.readouterr()
     assert err == f"stormproof: {missing} is missing: install stormproof[cli]\n"
 
@@ -181,15 +181,15 @@ def test_recovery_must_be_seen_for_a_whole_second() -> None:
 
 
 def test_state_follows_the_run() -> None:
-    scenario = Scenario(capacity_rps=80, seconds=4.0, outage_at_s=1.0, outage_s=1.0)
+    scenario = DemoScenario(capacity_rps=80, seconds=4.0, outage_at_s=1.0, outage_s=1.0)
     calm = series(offered=buckets(*[16] * 16), good=buckets(*[16] * 16), received=buckets(*[16] * 16))
     storm = series(offered=buckets(*[16] * 16), good=buckets(*[0] * 16), received=buckets(*[26] * 16))
     slow = series(offered=buckets(*[16] * 16), good=buckets(*[8] * 16), received=buckets(*[20] * 16))
-    told = {
+    states = {
         at_s: [_demo_metrics.state(lane, scenario, at_s) for lane in (calm, storm, slow)]
         for at_s in (0.1, 1.0, 1.99, 2.0, 3.0, 4.5)
     }
-    assert told == {
+    assert states == {
         0.1: ["healthy", "healthy", "healthy"],
         1.0: ["broken", "broken", "broken"],
         1.99: ["broken", "broken", "broken"],
@@ -201,12 +201,12 @@ def test_state_follows_the_run() -> None:
 
 def test_floor_is_the_time_to_work_off_the_queue_without_retries() -> None:
     # 160/s for 2 s leaves 320 queued; one behind 200 or fewer is served within 1 s; 40/s of slack: 3 s + 1 s.
-    assert _demo_metrics.drain_floor(Scenario(capacity_rps=200, outage_s=2.0)) == pytest.approx(4.0)
-    assert _demo_metrics.drain_floor(Scenario(capacity_rps=200, outage_s=1.25)) == 0.0
+    assert _demo_metrics.drain_floor(DemoScenario(capacity_rps=200, outage_s=2.0)) == pytest.approx(4.0)
+    assert _demo_metrics.drain_floor(DemoScenario(capacity_rps=200, outage_s=1.25)) == 0.0
 
 
 def test_verdict_sums_up_a_lane() -> None:
-    scenario = Scenario(capacity_rps=80, seconds=3.0, outage_at_s=0.5, outage_s=0.5)
+    scenario = DemoScenario(capacity_rps=80, seconds=3.0, outage_at_s=0.5, outage_s=0.5)
     lane = series(
         offered=buckets(*[16] * 12),
         good=buckets(16, 16, 0, 0, 0, 0, 8, 16, 16, 16, 16, 16),
@@ -215,19 +215,19 @@ def test_verdict_sums_up_a_lane() -> None:
         abandoned=buckets(0, 0, 0, 0, 50),
     )
     lane.reasons["BudgetExhausted"] = 72
-    told = _demo_metrics.lane_verdict(lane, scenario)
-    assert (told.calls, told.succeeded, told.failed, told.requests) == (192, 120, 72, 256)
-    assert (told.peak_rps, told.peak_over_offered, told.wasted) == (128.0, 2.0, 50)
-    assert told.served_after == pytest.approx(88 / 128)
-    assert told.recovery_s == pytest.approx(0.75)
-    assert told.reasons == {"BudgetExhausted": 72}
+    verdict = _demo_metrics.lane_verdict(lane, scenario)
+    assert (verdict.calls, verdict.succeeded, verdict.failed, verdict.requests) == (192, 120, 72, 256)
+    assert (verdict.peak_rps, verdict.peak_over_offered, verdict.wasted) == (128.0, 2.0, 50)
+    assert verdict.served_after == pytest.approx(88 / 128)
+    assert verdict.recovery_s == pytest.approx(0.75)
+    assert verdict.reasons == {"BudgetExhausted": 72}
 
-    words = _demo_metrics.sentence(told, told, scenario)
+    words = _demo_metrics.sentence(verdict, verdict, scenario)
     assert words.count("2.0x the offered load") == 2 and words.count("after 0.75 s") == 2
 
 
 def test_sentence_says_when_a_lane_did_not_recover() -> None:
-    scenario = Scenario(capacity_rps=80, seconds=3.0, outage_at_s=0.5, outage_s=0.5)
+    scenario = DemoScenario(capacity_rps=80, seconds=3.0, outage_at_s=0.5, outage_s=0.5)
     dead = _demo_metrics.lane_verdict(series(offered=buckets(*[16] * 12)), scenario)
     assert dead.recovery_s is None
     assert "had not recovered 2.0 s later" in _demo_metrics.sentence(dead, dead, scenario)
@@ -238,7 +238,7 @@ def test_sentence_says_when_a_lane_did_not_recover() -> None:
 
 def test_arrivals_are_repeatable_and_as_many_as_offered() -> None:
     first, again, other = (
-        Scenario(capacity_rps=200, seconds=12.5, seed=seed).arrivals() for seed in (7, 7, 8)
+        DemoScenario(capacity_rps=200, seconds=12.5, seed=seed).arrivals() for seed in (7, 7, 8)
     )
     assert first == again != other
     assert len(first) == 2000
@@ -259,7 +259,7 @@ def test_naive_callers_double_without_jitter_and_raise_the_last_error(
 
     monkeypatch.setattr(_demo_callers.asyncio, "sleep", wait)
     with pytest.raises(TimeoutError) as caught:
-        asyncio.run(_as_coroutine(_demo_callers.naive(Scenario())(attempt)))
+        asyncio.run(_as_coroutine(_demo_callers.naive(DemoScenario())(attempt)))
     assert caught.value is errors[3]
     assert waits == [0.1, 0.2, 0.4]
 
@@ -271,9 +271,9 @@ async def _as_coroutine(awaitable: Any) -> Any:
 def test_stormproof_callers_differ_by_jitter_and_budget_alone() -> None:
     import stormproof as sp
 
-    (retry,) = _demo_callers.stormproof_policy(Scenario()).strategies
+    (retry,) = _demo_callers.stormproof_policy(DemoScenario()).strategies
     assert isinstance(retry, sp.Retry)
-    assert retry.attempts == Scenario().attempts
+    assert retry.attempts == DemoScenario().attempts
     assert [retry.backoff.ceiling(n) for n in range(3)] == pytest.approx([0.1, 0.2, 0.4])
     assert isinstance(retry.budget, sp.Budget)
 
@@ -289,7 +289,7 @@ def test_stormproof_callers_retry_until_the_budget_is_spent() -> None:
         raise TimeoutError
 
     async def scene() -> list[type[Exception]]:
-        retried = _demo_callers.with_stormproof(Scenario(base_s=0.001))
+        retried = _demo_callers.with_stormproof(DemoScenario(base_s=0.001))
         ends: list[type[Exception]] = []
         for _ in range(5):
             try:
@@ -307,13 +307,13 @@ def test_stormproof_callers_retry_until_the_budget_is_spent() -> None:
 
 
 def test_worker_takes_one_over_capacity_and_stops_during_the_hang() -> None:
-    schedule = Schedule(capacity_rps=10.0, hang_at_s=1.0, hang_s=2.0)
+    schedule = FinishTimes(capacity_rps=10.0, hang_at_s=1.0, hang_s=2.0)
     assert schedule.finish(0.0) == pytest.approx(0.1)
     assert schedule.finish(0.95) == pytest.approx(3.05), "half done when it hangs: the other half follows"
     assert schedule.finish(1.0) == pytest.approx(3.1)
     assert schedule.finish(2.5) == pytest.approx(3.1)
     assert schedule.finish(3.0) == pytest.approx(3.1)
-    assert Schedule(10.0, 1.0, 0.0).finish(0.95) == pytest.approx(1.05)
+    assert FinishTimes(10.0, 1.0, 0.0).finish(0.95) == pytest.approx(1.05)
 
 
 class FakeTransport(asyncio.Transport):
@@ -334,8 +334,8 @@ class FakeTransport(asyncio.Transport):
         return self.closed
 
 
-def connect(backend: Backend, *pieces: bytes) -> tuple[Request, FakeTransport]:
-    request, transport = Request(backend), FakeTransport()
+def connect(backend: DemoBackend, *pieces: bytes) -> tuple[DemoConnection, FakeTransport]:
+    request, transport = DemoConnection(backend), FakeTransport()
     request.connection_made(transport)
     for piece in pieces:
         request.data_received(piece)
@@ -347,7 +347,7 @@ GET = _demo_callers.REQUEST
 
 def test_server_queues_in_order_and_works_for_callers_that_have_gone() -> None:
     async def scene() -> tuple[list[bytes], tuple[int, int, int]]:
-        backend = Backend(Schedule(capacity_rps=1000.0, hang_at_s=9.0, hang_s=0.0))
+        backend = DemoBackend(FinishTimes(capacity_rps=1000.0, hang_at_s=9.0, hang_s=0.0))
         first, gone, third = (connect(backend, GET) for _ in range(3))
         gone[0].connection_lost(None)
         assert not first[1].sent, "nothing is answered before its work is done"
@@ -362,7 +362,7 @@ def test_server_queues_in_order_and_works_for_callers_that_have_gone() -> None:
 
 def test_server_takes_a_head_in_pieces_and_refuses_unknown_requests() -> None:
     async def scene() -> tuple[int, list[bytes]]:
-        backend = Backend(Schedule(capacity_rps=1.0, hang_at_s=9.0, hang_s=0.0))
+        backend = DemoBackend(FinishTimes(capacity_rps=1.0, hang_at_s=9.0, hang_s=0.0))
         connect(backend, GET[:10], GET[10:-2], GET[-2:])
         connect(backend, GET[:-2])
         refused = [connect(backend, b"POST / HTTP/1.1\r\n\r\n")[1], connect(backend, b"x" * 9000)[1]]
@@ -394,7 +394,7 @@ def test_chart_marks_the_capacity_between_two_rows() -> None:
 def test_picture_fits_the_terminal(size: tuple[int, int]) -> None:
     from rich.console import Console
 
-    run = _demo_run.DemoRun(Scenario())
+    run = _demo_run.DemoRun(DemoScenario())
     for bucket in range(30):
         for lane in run.lanes:
             lane.series.offered.put(bucket, 40)
@@ -440,7 +440,7 @@ def test_real_run_ends_every_call_and_leaves_nothing_behind(
     threads, files = set(threading.enumerate()), open_files()
     run = _demo_run.DemoRun(SMALL)
     naive, held = demo.play(run, as_json=True, plain=False)
-    told = json.loads(capsys.readouterr().out)
+    report = json.loads(capsys.readouterr().out)
 
     calls = len(SMALL.arrivals())
     for lane, verdict in zip(run.lanes, (naive, held), strict=True):
@@ -451,10 +451,11 @@ def test_real_run_ends_every_call_and_leaves_nothing_behind(
         assert calls <= lane.series.attempts <= SMALL.attempts * calls
         assert verdict.wasted <= verdict.requests
         assert lane.series.served.total <= verdict.requests
-        assert told["lanes"][lane.name]["requests"] == verdict.requests
-        assert sum(told["series"][lane.name]["received"]) == verdict.requests
+        assert report["lanes"][lane.name]["requests"] == verdict.requests
+        assert sum(report["series"][lane.name]["received"]) == verdict.requests
     assert naive.requests > held.requests
-    assert told["scenario"]["seed"] == SMALL.seed and told["verdict"].startswith("After an outage of 0.75 s")
+    assert report["scenario"]["seed"] == SMALL.seed
+    assert report["verdict"].startswith("After an outage of 0.75 s")
 
     assert len(started) == 2 and all(process.returncode == 0 for process in started)
     for thread in set(threading.enumerate()) - threads:
@@ -466,7 +467,7 @@ def test_real_run_ends_every_call_and_leaves_nothing_behind(
 def test_without_an_outage_every_call_is_one_request() -> None:
     # A timeout that no stall of the machine uses up.
     run = _demo_run.DemoRun(
-        Scenario(capacity_rps=20, seconds=1.0, outage_at_s=0.25, outage_s=0.0, timeout_s=5.0)
+        DemoScenario(capacity_rps=20, seconds=1.0, outage_at_s=0.25, outage_s=0.0, timeout_s=5.0)
     )
     asyncio.run(run.play(lambda _: None, 1.0))
     for lane in run.lanes:
@@ -552,7 +553,7 @@ def test_signal_ends_the_demo_and_its_servers(signum: signal.Signals, code: int)
         (True, False, 80, "ascii", False),
     ],
 )
-def test_live_view_is_for_terminals_that_can_show_it(
+def test_live_view_needs_a_capable_terminal(
     tty: bool, dumb: bool, width: int, encoding: str, wanted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     console: Any = SimpleNamespace(is_dumb_terminal=dumb, width=width, encoding=encoding)

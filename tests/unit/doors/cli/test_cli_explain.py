@@ -54,7 +54,7 @@ def explained(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, dict
 # The figures.
 
 
-def test_schedule_is_the_backoffs_own() -> None:
+def test_explained_schedule_is_that_of_the_backoff() -> None:
     found = facts(sp.Retry(attempts=4, backoff=sp.Exponential(0.1, cap=0.3)), sp.Timeout(1))
     rows = [(s.number, s.low, s.mean, s.high, s.starts) for s in found.schedule]
     expected = [(1, 0, 0.05, 0.1, 0.1), (2, 0, 0.1, 0.2, 1.3), (3, 0, 0.15, 0.3, 2.6)]
@@ -177,13 +177,13 @@ def test_unknown_policy_and_a_broken_file_are_one_line(
     assert "no policy" in capsys.readouterr().err
 
 
-def test_file_with_a_colon_in_its_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_file_with_a_colon_in_its_name_is_explained(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "a:b.toml").write_text("[policies.x]\nretry = {}\n")
     assert explained(capsys, "a:b.toml")[0] == 0
     assert explained(capsys, "a:b.toml:x")[0] == 0
 
 
-def test_environment_counts_as_it_does_for_the_program(
+def test_explain_honours_the_environment(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STORMPROOF_LOOKUP__RETRY__ATTEMPTS", "3")

@@ -30,8 +30,8 @@ def filled(server: Server) -> Iterator[Server]:
         breaker = sp.Breaker(name="smtp", store=store, min_calls=2, open_for=600)
         budget = sp.Budget(burst=100, store=store, name="mail")
         key = sp.idempotency.RedisStore(store)
-        key.begin("order-4711", "", "somebody", 60)
-        key.finish("order-4711", "somebody", b"a secret answer")
+        key.begin("order-4711", "", "claimant-1", 60)
+        key.finish("order-4711", "claimant-1", b"a secret answer")
         for _ in range(2):
             breaker.admit().failure()
         end = time.monotonic() + 10
@@ -73,7 +73,7 @@ def test_no_key_answer_or_password_is_shown(filled: Server) -> None:
     shown = fleet(filled.url.replace("redis://", "redis://:hunter2@"), "--json")
     whole = fleet(filled.url, "--json")
     for text in (whole.stdout, shown.stdout, shown.stderr):
-        assert "secret" not in text and "order-4711" not in text and "somebody" not in text
+        assert "secret" not in text and "order-4711" not in text and "claimant-1" not in text
         assert "hunter2" not in text
 
 
@@ -113,7 +113,7 @@ def test_url_is_read_from_the_environment(filled: Server) -> None:
 
 
 def test_empty_store_is_reported(server: Server) -> None:
-    assert "Nothing is kept there." in fleet(server.url, "--prefix", "nobody").stdout
+    assert "Nothing is kept there." in fleet(server.url, "--prefix", "unused").stdout
 
 
 @pytest.mark.parametrize(

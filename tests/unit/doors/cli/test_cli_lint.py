@@ -34,7 +34,9 @@ def linted(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, list[st
     return code, [f"{f['path']}:{f['line']} {f['code']}" for f in data["findings"]]
 
 
-def test_nothing_found_is_0_and_something_is_1(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lint_exits_with_0_without_findings_and_1_with_some(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write(folder, good_dot_py=GOOD, bad_dot_py=BAD)
     assert linted(capsys, "good.py") == (0, [])
     assert linted(capsys, "bad.py") == (1, ["bad.py:2 SP003"])

@@ -119,7 +119,7 @@ def test_output_that_matches_to_the_end_exits_1(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (1, "busy\nbusy\n")
 
 
-def test_a_lot_of_output_goes_through_and_its_end_is_searched(tmp_path: Path) -> None:
+def test_long_output_is_passed_on_and_its_end_is_searched(tmp_path: Path) -> None:
     script = "import sys; print('é' * 300_000); print('at last')"
     done = run("--attempts", "1", "--on-output", "at last$", "--", sys.executable, "-c", script, cwd=tmp_path)
     assert done.returncode == 1 and done.stdout == "é" * 300_000 + "\nat last\n"
@@ -149,7 +149,7 @@ def test_command_ended_by_a_signal_is_retried_unless_interrupted(tmp_path: Path)
     assert (done.returncode, runs(tmp_path)) == (137, 2)
     assert "was ended by SIGKILL" in done.stderr
     done = run(*QUICK, "--", "sh", "-c", "echo x >> again; kill -INT $$", cwd=tmp_path)
-    assert done.returncode == 130, "nobody who presses Ctrl-C wants another try"
+    assert done.returncode == 130, "Ctrl-C ends the command, without a retry"
     assert (tmp_path / "again").read_text() == "x\n"
 
 
@@ -206,7 +206,7 @@ def test_waits_are_the_librarys_own_and_repeatable(tmp_path: Path) -> None:
     assert waits("--jitter", "decorrelated") == [next(expected) for _ in range(3)]
 
 
-def test_policy_is_one_plain_retry() -> None:
+def test_run_uses_a_policy_of_one_plain_retry() -> None:
     policy = make_policy("4", "100ms", "5s", "full", "9s", "1s", None)
     assert [type(strategy).__name__ for strategy in policy.strategies] == ["Deadline", "Retry", "Timeout"]
     assert policy.strategies[1].budget is None and policy.strategies[1].attempts == 4

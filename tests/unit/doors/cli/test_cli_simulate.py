@@ -181,4 +181,6 @@ def test_report_holds_every_policy_of_the_file(
     cli.main(["simulate", *OWN, "--report", "out.html"])
     ((path, data),) = written
     assert path == "out.html" and [run["name"] for run in data["runs"]] == ["steady", "storm"]
-    assert data["headline"].startswith("With “storm” it never comes back; with “steady” it comes back after ")
+    assert data["headline"].startswith(
+        "With “storm” the service never comes back; with “steady” it comes back after "
+    )

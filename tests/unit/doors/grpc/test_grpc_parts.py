@@ -9,14 +9,14 @@ import grpc
 import pytest
 
 import stormproof as sp
-from stormproof import grpc as hfg
+from stormproof import grpc as spg
 from stormproof._classify.exhaustion import Mark, exhausted_by, mark
 from stormproof._context.deadlines import Scope
 from stormproof._primitives.errors import StormproofError
 from stormproof._server.admission import TurnedAway
 from stormproof._strategies.timeout import AttemptScope
 from stormproof.grpc import answers, refusals
-from stormproof.grpc.replay import Replay, size_of
+from stormproof.grpc.replay import RequestReplay, size_of
 from stormproof.grpc.routes import Routes
 from stormproof.grpc.rpc import CallScope, Rpc, Wire
 from stormproof.grpc.server import sync_behaviour
@@ -44,7 +44,7 @@ def test_routes_find_the_policy_of_a_method(policies: Any, found: Any) -> None:
     assert Routes(policies).find("/pkg.Service/Method") is found
 
 
-def test_routes_ask_anew_every_time() -> None:
+def test_routes_look_up_the_policy_at_every_call() -> None:
     policies = {"": ONE}
     routes = Routes(policies)
     policies[""] = TWO
@@ -60,7 +60,7 @@ def test_registry_is_a_mapping() -> None:
 
 @pytest.mark.parametrize("policies", [None, 3, sp.Policy, "pkg.Service"])
 def test_routes_refuse_values_that_are_not_policies(policies: Any) -> None:
-    for make in (hfg.interceptors, hfg.aio_interceptors):
+    for make in (spg.interceptors, spg.aio_interceptors):
         with pytest.raises(TypeError, match="policy must be a Policy"):
             make(policies)
 
@@ -100,19 +100,19 @@ def test_sizes_of_messages_are_estimated() -> None:
 def test_replay_refuses_streams_beyond_its_bounds(
     given: Any, messages: Any, size: Any, says: str | None
 ) -> None:
-    refusal = Replay(given, True, messages, size).refusal()
+    refusal = RequestReplay(given, True, messages, size).refusal()
     assert refusal is None if says is None else refusal is not None and says in refusal
 
 
 def test_single_message_can_always_be_sent_again() -> None:
-    replay = Replay(iter([b"a"]), False, 0, 0)
+    replay = RequestReplay(iter([b"a"]), False, 0, 0)
     assert replay.refusal() is None
     assert replay.request() is replay.request()
 
 
 def test_each_attempt_has_its_own_stream() -> None:
     for given in ([1, 2], lambda: iter([1, 2])):
-        replay = Replay(given, True, 9, 9)
+        replay = RequestReplay(given, True, 9, 9)
         assert [list(replay.request()), list(replay.request())] == [[1, 2], [1, 2]]
 
 
@@ -128,7 +128,7 @@ def test_each_attempt_has_its_own_stream() -> None:
     ],
 )
 def test_bad_option_is_refused(options: Any, says: str) -> None:
-    for make in (hfg.interceptors, hfg.aio_interceptors):
+    for make in (spg.interceptors, spg.aio_interceptors):
         with pytest.raises((TypeError, ValueError), match=says):
             make(ONE, **options)
 
@@ -229,7 +229,7 @@ def test_call_that_cannot_be_sent_again_is_permanent_and_raises_its_own_error() 
 def test_refusal_surfaces_as_the_attempts_error_only_after_one() -> None:
     rpc, _ = rpc_of()
     refusal = sp.BudgetExhausted("spent")
-    assert isinstance(rpc.surface(refusal, None), hfg.RpcBudgetExhausted)
+    assert isinstance(rpc.surface(refusal, None), spg.RpcBudgetExhausted)
     rpc.attempt()
     error = Failure(grpc.StatusCode.UNAVAILABLE)
     rpc.failed(error)
@@ -240,7 +240,7 @@ def test_refusal_surfaces_as_the_attempts_error_only_after_one() -> None:
     assert exhausted_by(shown) is not None
     # An attempt that is under way when time runs out has no error yet.
     rpc.attempt()
-    assert isinstance(rpc.surface(sp.DeadlineExceeded("over"), None), hfg.RpcDeadlineExceeded)
+    assert isinstance(rpc.surface(sp.DeadlineExceeded("over"), None), spg.RpcDeadlineExceeded)
 
 
 class Call:
@@ -285,13 +285,13 @@ def test_settle_cancels_every_open_call_but_the_winner() -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_refusal_is_of_both_worlds(error: Any) -> None:
+def test_refusal_is_a_stormproof_error_and_an_rpc_error(error: Any) -> None:
     mark(error, Mark("inner", None, 2))
     error.__cause__ = KeyError("k")
     shown: Any = refusals.as_rpc_error(error)
     assert isinstance(shown, type(error))
     assert isinstance(shown, grpc.RpcError)
-    assert isinstance(shown, hfg.RpcRefused)
+    assert isinstance(shown, spg.RpcRefused)
     assert shown.code() is refusals.status_of(error)
     assert shown.details() == str(error)
     assert shown.retry_after == error.retry_after
@@ -307,9 +307,9 @@ def test_refusal_is_of_both_worlds(error: Any) -> None:
 
 def test_refusal_is_a_call_that_has_ended() -> None:
     shown = refusals.as_rpc_error(sp.CircuitOpen("open"))
-    told: list[Any] = []
-    shown.add_done_callback(told.append)
-    assert told == [shown]
+    callbacks: list[Any] = []
+    shown.add_done_callback(callbacks.append)
+    assert callbacks == [shown]
     assert (shown.done(), shown.running(), shown.is_active(), shown.cancelled()) == (
         True,
         False,
@@ -318,7 +318,7 @@ def test_refusal_is_a_call_that_has_ended() -> None:
     )
     assert (shown.cancel(), shown.add_callback(print), shown.time_remaining()) == (False, False, None)
     assert shown.exception() is shown
-    with pytest.raises(hfg.RpcCircuitOpen):
+    with pytest.raises(spg.RpcCircuitOpen):
         shown.result()
 
 
@@ -331,7 +331,13 @@ def test_control_characters_are_not_sent() -> None:
 
 
 def test_time_left_is_none_without_a_deadline() -> None:
-    assert [answers.time_left(told) for told in (None, 9.2e18, 5.0, 0.0, -1.0)] == [None, None, 5.0, 0.0, 0.0]
+    assert [answers.time_left(s) for s in (None, 9.2e18, 5.0, 0.0, -1.0)] == [
+        None,
+        None,
+        5.0,
+        0.0,
+        0.0,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -397,7 +403,7 @@ def test_stream_that_is_left_open_leaves_no_deadline_in_its_thread() -> None:
     assert sp.remaining() is None
 
 
-def test_code_that_says_the_same_further_out_is_passed_on() -> None:
+def test_grpc_code_with_the_same_meaning_for_the_caller_is_passed_on() -> None:
     for code, sent in (
         (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.RESOURCE_EXHAUSTED),
         (grpc.StatusCode.ABORTED, grpc.StatusCode.UNAVAILABLE),

@@ -167,11 +167,11 @@ def test_methods_of_a_channel_must_share_one_throttle() -> None:
 
 
 @pytest.mark.parametrize("name", ["a.B/C/D", "a//b"])
-def test_names_must_be_names(name: str) -> None:
+def test_invalid_method_name_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="a name must be"):
         to_service_config({name: sp.Policy()})
 
 
-def test_policies_must_be_policies() -> None:
+def test_value_that_is_not_a_policy_is_refused() -> None:
     with pytest.raises(TypeError, match=r"'a.B' must be a Policy, got 3"):
         to_service_config({"a.B": 3})  # type: ignore[dict-item]

@@ -234,7 +234,7 @@ class Failing(MemoryStore):
 
 
 @each_colour
-def test_without_the_store_nothing_runs(colour: Colour) -> None:
+def test_unavailable_store_lets_no_call_run(colour: Colour) -> None:
     store = Failing()
     calls = Calls(1)
     charge = colour.decorate(calls, key=first, store=store)
@@ -313,7 +313,7 @@ def test_every_decision_is_emitted() -> None:
     ]
     assert {type(event) for event in seen} == {events.IdempotentCall}
     assert all(event.operation.endswith(("charge", "taking_over")) for event in seen)
-    assert guarded("c", "slow") == 2, "what counts is the answer of whoever held the key"
+    assert guarded("c", "slow") == 2, "the result of the call that held the key counts"
 
 
 @each_loop
@@ -355,10 +355,10 @@ class Counting(MemoryStore):
         self.renewals = threading.Semaphore(0)
 
     def run(self, operation: Any) -> Any:
-        told = super().run(operation)
+        result = super().run(operation)
         if isinstance(operation, Renew):
             self.renewals.release()
-        return told
+        return result
 
 
 def test_lease_is_renewed_while_the_function_runs() -> None:
@@ -523,7 +523,9 @@ def test_only_functions_can_be_decorated() -> None:
     ],
 )
 @each_colour
-def test_key_that_is_none(colour: Colour, key: Any, error: type[Exception], says: str) -> None:
+def test_invalid_key_is_refused_without_a_call(
+    colour: Colour, key: Any, error: type[Exception], says: str
+) -> None:
     calls = Calls(1)
     charge = colour.decorate(calls, key=first, store=MemoryStore())
     with pytest.raises(error, match=says):
@@ -532,7 +534,7 @@ def test_key_that_is_none(colour: Colour, key: Any, error: type[Exception], says
 
 
 @each_colour
-def test_fingerprint_that_is_none(colour: Colour) -> None:
+def test_invalid_fingerprint_is_refused_without_a_call(colour: Colour) -> None:
     calls = Calls(1)
     charge = colour.decorate(calls, key=first, store=MemoryStore(), fingerprint=lambda key: {"amount": 7})
     with pytest.raises(TypeError, match="fingerprint must give str or bytes, got dict"):

@@ -88,7 +88,7 @@ def test_released_keys_leave_nothing_behind() -> None:
     assert len(store._ends) < 100
 
 
-def test_record_that_lives_longer_is_looked_at_again() -> None:
+def test_renewed_record_expires_at_its_new_time() -> None:
     clock = FakeClock()
     store = MemoryStore(ttl=100, clock=clock)
     store.begin("k", "", "a", 10)

@@ -108,7 +108,7 @@ def test_vegas_stays_within_its_bounds() -> None:
 
 
 @pytest.mark.parametrize(("draw", "calls"), [(0.0, 5), (0.5, 8)])
-def test_vegas_measures_the_shortest_latency_anew(draw: float, calls: int) -> None:
+def test_vegas_measures_the_shortest_latency_again(draw: float, calls: int) -> None:
     """After draw-spread [0.5, 1) * probe * limit calls a backend that has become slower is not overloaded."""
     rule = Vegas(10, 1, 10, probe=1, draw=lambda: draw)
     feed(rule, *[(1.0, 1, False)] * (calls - 1))
@@ -131,7 +131,7 @@ def test_gradient2_shrinks_with_latency() -> None:
     assert feed(rule, (6.0, 100, False)) == pytest.approx([100 * 0.8 + 0.2 * (50 + 4)])
 
 
-def test_gradient2_between_the_bounds() -> None:
+def test_gradient2_follows_its_formula_between_the_bounds() -> None:
     rule = Gradient2(100, 1, 200)
     feed(rule, *[(1.0, 1, False)] * 9)
     # 3 s: the mean is 1.2 s, so the gradient is 1.5 * 1.2 / 3 = 0.6.
@@ -209,7 +209,7 @@ def test_any_rule_finds_the_capacity_of_the_backend(kind: str) -> None:
 
 
 @each_way
-def test_calls_pass_and_are_measured(play: Any) -> None:
+def test_admitted_calls_are_measured(play: Any) -> None:
     limit = sp.AdaptiveLimit("aimd", initial=1, max=2, timeout=1)
     policy = sp.Policy(limit)
     play(policy, "fine").returned("fine").made(1)

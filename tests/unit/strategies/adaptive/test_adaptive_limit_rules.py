@@ -16,7 +16,7 @@ def test_vegas_takes_no_measure_of_a_call_that_took_no_time() -> None:
     assert rule.limit == 16
 
 
-def test_vegas_measures_the_shortest_anew_now_and_then() -> None:
+def test_vegas_measures_the_shortest_again_now_and_then() -> None:
     draws = iter([0.0, 0.5, 0.0])
     rule = Vegas(10, 1, 100, probe=2, draw=lambda: next(draws))
     # Half of 2 * 10 calls; then three quarters of it. Too few at once to move the limit.
@@ -40,7 +40,7 @@ def test_gradient_moves_while_at_least_half_is_in_use() -> None:
         assert rule.limit == pytest.approx(limit)
 
 
-def test_gradient_of_calls_shorter_than_a_second() -> None:
+def test_gradient_of_short_calls_follows_the_formula() -> None:
     rule = Gradient2(10, 1, 100, smoothing=1.0, tolerance=1.0, queue=0)
     rule.update(0.1, 1, False, 0.0)
     rule.update(0.3, 10, False, 0.0)

@@ -24,14 +24,14 @@ def clock() -> sp.testing.FakeClock:
 @pytest.fixture
 def changes() -> Iterator[list[tuple[str, str]]]:
     """The changes of state that were emitted, as (before, after)."""
-    told: list[tuple[str, str]] = []
+    transitions: list[tuple[str, str]] = []
 
     def note(event: Any) -> None:
         if type(event).__name__ == "BreakerChanged":
-            told.append((event.before, event.after))
+            transitions.append((event.before, event.after))
 
     stop = sp.subscribe(note)
-    yield told
+    yield transitions
     stop()
 
 
@@ -69,7 +69,7 @@ def refused(breaker: sp.Breaker) -> sp.CircuitOpen:
 # Opening.
 
 
-def test_by_default_it_opens_at_half_of_twenty_calls(clock: sp.testing.FakeClock) -> None:
+def test_breaker_opens_by_default_at_half_of_twenty_calls(clock: sp.testing.FakeClock) -> None:
     breaker = sp.Breaker(clock=clock)
     fail(breaker, 19)
     assert breaker.state == "closed"
@@ -271,7 +271,7 @@ def test_finished_probe_does_not_make_room_for_another(clock: sp.testing.FakeClo
     refused(breaker)
 
 
-def test_any_failed_probe_opens_it_again(clock: sp.testing.FakeClock) -> None:
+def test_any_failed_probe_reopens_the_breaker(clock: sp.testing.FakeClock) -> None:
     breaker = half_open(clock, probes=3)
     first, second, third = (breaker.admit() for _ in range(3))
     first.success()
@@ -361,7 +361,7 @@ def test_ticket_counts_once(clock: sp.testing.FakeClock) -> None:
     assert (counts.requests, counts.failures, counts.successes, counts.excluded) == (1, 1, 0, 0)
 
 
-def test_ticket_settles_itself(clock: sp.testing.FakeClock) -> None:
+def test_ticket_as_a_context_manager_settles_itself(clock: sp.testing.FakeClock) -> None:
     breaker = sp.Breaker(exclude=KeyError, clock=clock)
     with breaker.admit():
         pass
@@ -376,7 +376,7 @@ def test_ticket_settles_itself(clock: sp.testing.FakeClock) -> None:
 
 
 @each_way
-def test_call_that_opens_it_gets_its_own_error(play: Play) -> None:
+def test_call_that_opens_the_breaker_gets_its_own_error(play: Play) -> None:
     breaker = sp.Breaker(consecutive=1)
     play(sp.Policy(breaker), Boom).raised_the_last_error().made(1)
     play(sp.Policy(breaker)).raised(sp.CircuitOpen).made(0)
@@ -537,7 +537,7 @@ def test_observing_emits_but_never_refuses(clock: sp.testing.FakeClock) -> None:
     succeed(breaker)
 
 
-def test_reset_forgets_failures_before_it(clock: sp.testing.FakeClock) -> None:
+def test_reset_forgets_earlier_failures(clock: sp.testing.FakeClock) -> None:
     breaker = sp.Breaker(consecutive=2, clock=clock)
     old = breaker.admit()
     fail(breaker)
@@ -644,7 +644,7 @@ def test_repr_rebuilds_the_breaker() -> None:
     assert again != breaker, "each has a state of its own"
 
 
-def test_options_are_frozen() -> None:
+def test_breaker_option_cannot_be_assigned() -> None:
     with pytest.raises(AttributeError):
         sp.Breaker().probes = 3
 
@@ -658,7 +658,7 @@ def test_copy_has_the_options_and_its_own_state(copy: Callable[[sp.Breaker], sp.
     assert (breaker.state, again.state) == ("open", "closed")
 
 
-def test_policies_share_a_breaker_by_passing_it() -> None:
+def test_policies_with_the_same_breaker_object_share_its_state() -> None:
     breaker = sp.Breaker(consecutive=1)
     one, other = sp.Policy(breaker), sp.Policy(sp.Timeout(5), breaker)
     with pytest.raises(Boom):

@@ -54,7 +54,7 @@ def test_outcomes_that_opened_the_circuit_are_reported() -> None:
     assert one.uncounted() == (6, 6)
 
 
-def test_circuit_opened_by_itself_uses_its_own_rules() -> None:
+def test_locally_opened_circuit_uses_its_own_rules() -> None:
     one = circuit()
     one.trip(one.generation, 0)
     one.follow("closed", 0, 1)
@@ -77,7 +77,7 @@ def test_circuit_opens_with_the_fleet_for_the_fleets_time() -> None:
     assert one.state == "half_open" and one.bound
 
 
-def test_half_open_it_admits_only_a_leased_probe() -> None:
+def test_half_open_circuit_admits_only_a_leased_probe() -> None:
     one = circuit()
     one.follow("half_open", 0, 10)
     assert one.admit_probe(10) is None

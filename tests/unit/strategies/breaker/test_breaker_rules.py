@@ -93,7 +93,7 @@ def test_window_without_a_bucket_length_has_ten_buckets() -> None:
 @pytest.mark.parametrize(
     ("window_s", "bucket_s", "size"), [(10, 2, 5), (10, 3, 4), (1, 10, 1), (0.3, 0.1, 3), (10, 10, 1)]
 )
-def test_window_has_as_many_buckets_as_cover_it(window_s: float, bucket_s: float, size: int) -> None:
+def test_window_has_enough_buckets_to_cover_its_length(window_s: float, bucket_s: float, size: int) -> None:
     window = Window(window_s, bucket_s, 0.0)
     first = window.current
     assert first.end == bucket_s
@@ -104,7 +104,7 @@ def test_window_has_as_many_buckets_as_cover_it(window_s: float, bucket_s: float
     assert not window.holds(first)
 
 
-def test_fixed_window_starts_again_where_it_is_looked_at() -> None:
+def test_fixed_window_restarts_at_the_next_reading() -> None:
     window = Window(10.0, 10.0, 0.0)
     assert window.roll(10.0) is window.current
     again = window.roll(17.0)
@@ -125,7 +125,7 @@ def test_rolling_window_skips_idle_slices() -> None:
     assert window.roll(2.0) is further
 
 
-def test_bucket_s_edge_belongs_to_it() -> None:
+def test_buckets_edge_belongs_to_the_bucket() -> None:
     window = Window(3.0, 1.0, 0.0)
     window.roll(1.5)
     assert window.roll(2.0).end == 2.0
@@ -258,7 +258,7 @@ def test_slow_call_is_counted_while_it_runs() -> None:
     assert (counts.slow, counts.stalled, counts.successes) == (1, 0, 1)
 
 
-def test_slow_call_of_the_past_is_not() -> None:
+def test_slow_call_of_an_earlier_generation_is_not_counted() -> None:
     made = circuit(window_s=10.0, bucket_s=10.0)
     old = bucket(made, 0.0)
     assert made.slow(old, 11.0) is False
@@ -405,7 +405,7 @@ def test_probe_without_a_timeout_keeps_its_place() -> None:
     assert made.admit_probe(1e9) is None
 
 
-def test_oldest_lease_says_when_there_is_room() -> None:
+def test_oldest_lease_gives_the_time_until_a_probe_is_free() -> None:
     made = half_open(probes=2)
     assert made.wait_for(11.0) == 0.0
     made.admit_probe(14.0)
@@ -426,7 +426,7 @@ def test_close_resets_the_circuit() -> None:
     assert (made.state, made.reopenings, made.until) == ("closed", 0, math.inf)
 
 
-def test_everything_moves_with_the_clock() -> None:
+def test_circuit_moves_with_its_clock() -> None:
     made = half_open(probes=2)
     probe = made.admit_probe(11.0)
     assert probe is not None
@@ -487,7 +487,7 @@ def test_default_trip_trips_on_consecutive_failures() -> None:
         (counts(slow=9, successes=9), False),
     ],
 )
-def test_ratio_of_slow_calls(seen: Counts, trips: bool) -> None:
+def test_default_trip_compares_the_ratio_of_slow_calls(seen: Counts, trips: bool) -> None:
     assert bool(default_trip(None, 10, None, 0.5)(seen)) is trips
     assert not default_trip(None, 10, None, None)(seen)
 
@@ -501,7 +501,7 @@ def test_default_trip_without_calls_is_not_tripped_by_slowness() -> None:
     assert not default_trip(None, 0, None, 0.0)(counts())
 
 
-def test_clock_set_back_by_more_than_a_bucket_goes_on_from_there() -> None:
+def test_clock_set_back_by_more_than_a_bucket_continues_from_the_new_time() -> None:
     window = Window(10.0, 1.0, 100.0)
     first = window.current
     second = window.roll(101.5)

@@ -49,7 +49,7 @@ def succeed(budget: Any, times: int) -> None:
 
 
 @each_kind
-def test_new_budget_pays(kind: Any, clock: sp.testing.FakeClock) -> None:
+def test_new_budget_pays_at_least_one_retry(kind: Any, clock: sp.testing.FakeClock) -> None:
     assert kind(clock=clock).withdraw() > 0
 
 
@@ -67,7 +67,7 @@ def test_first_attempts_never_wait(kind: Any, clock: sp.testing.FakeClock) -> No
 
 
 @each_kind
-def test_emptied_budget_refuses_with_nought(kind: Any, clock: sp.testing.FakeClock) -> None:
+def test_empty_budget_withdraws_zero(kind: Any, clock: sp.testing.FakeClock) -> None:
     budget = kind(clock=clock)
     for _ in range(1000):
         budget.failure()
@@ -130,7 +130,9 @@ def test_repr_of_a_budget_rebuilds_the_budget(kind: Any) -> None:
 
 
 @each_kind
-def test_clock_set_back_or_far_forward_keeps_it_in_bounds(kind: Any, clock: sp.testing.FakeClock) -> None:
+def test_clock_set_back_or_forward_keeps_the_balance_in_bounds(
+    kind: Any, clock: sp.testing.FakeClock
+) -> None:
     """An hour back, ten years on: no windfall, no refusal for ever."""
     budget = kind(clock=clock)
     full = budget.balance
@@ -148,7 +150,7 @@ def test_clock_set_back_or_far_forward_keeps_it_in_bounds(kind: Any, clock: sp.t
 
 
 @each_kind
-def test_budget_works_without_started(kind: Any, clock: sp.testing.FakeClock) -> None:
+def test_budget_pays_for_a_call_whose_start_was_not_reported(kind: Any, clock: sp.testing.FakeClock) -> None:
     budget = kind(clock=clock)
     budget.success()
     budget.failure(timeout=True)
@@ -156,7 +158,7 @@ def test_budget_works_without_started(kind: Any, clock: sp.testing.FakeClock) ->
 
 
 @each_kind
-def test_through_a_policy_and_by_hand_is_the_same(kind: Any) -> None:
+def test_budget_paid_by_a_policy_equals_one_paid_by_hand(kind: Any) -> None:
     clock = sp.testing.FakeClock()
     by_policy, by_hand = kind(clock=clock), kind(clock=clock)
     policy = retry(budget=by_policy, backoff=sp.Constant(0), clock=clock)
@@ -194,7 +196,7 @@ def test_success_earns_the_ratio(clock: sp.testing.FakeClock) -> None:
     assert budget.balance == 0
 
 
-def test_ten_tenths_are_one_retry(clock: sp.testing.FakeClock) -> None:
+def test_ten_successes_at_ratio_0_1_pay_one_retry(clock: sp.testing.FakeClock) -> None:
     """As a sum of binary fractions they fall just short."""
     budget = sp.Budget(ratio=0.1, burst=0, clock=clock)
     for _ in range(10):
@@ -522,7 +524,7 @@ def test_rate_budget_without_a_limit_always_pays(clock: sp.testing.FakeClock) ->
     assert drain(sp.RateBudget(rate=float("inf"), burst=0, clock=clock), most=100) == 100
 
 
-def test_rate_budget_says_no_share_of_calls_that_it_would_keep() -> None:
+def test_rate_budget_has_no_sustained_share() -> None:
     """It refills by time: a service with few calls may retry each of them any number of times."""
     assert sp.RateBudget(rate=10, burst=1).sustained == math.inf
     assert sp.Budget(ratio=0.2).sustained == 0.2
@@ -616,7 +618,7 @@ def test_keyed_is_bounded_under_many_keys(clock: sp.testing.FakeClock) -> None:
     assert len(budgets) == 50
 
 
-def test_keyed_by_many_threads_agrees_on_one(clock: sp.testing.FakeClock) -> None:
+def test_keyed_makes_one_object_per_key_for_many_threads(clock: sp.testing.FakeClock) -> None:
     budgets = sp.keyed(sp.Budget(clock=clock))
     barrier, found = threading.Barrier(8), []
 

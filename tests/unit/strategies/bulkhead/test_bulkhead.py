@@ -117,7 +117,7 @@ def test_deadline_bounds_the_wait_for_a_place() -> None:
 
 
 @pytest.mark.usefixtures("watchdog")
-def test_threads_wait_their_turn() -> None:
+def test_bulkhead_admits_threads_in_the_order_of_their_arrival() -> None:
     bulkhead = sp.Bulkhead(1, queue=8)
     order: list[int] = []
     go_on = threading.Event()
@@ -262,7 +262,7 @@ def test_grant_after_the_loop_has_ended_is_harmless(loop: Loop) -> None:
     assert waiter.granted
 
 
-def test_place_that_is_taken_in_the_moment_between_look_and_grasp() -> None:
+def test_place_taken_by_a_race_is_queued_for_or_refused() -> None:
     """The success path takes no lock: the second caller queues, or is refused."""
 
     class Taken(list[None]):

@@ -90,7 +90,7 @@ def test_hedge_launches_another_attempt_after_each_delay_up_to_max(loop: Loop) -
 
 
 @each_loop
-def test_first_may_still_win(loop: Loop) -> None:
+def test_first_attempt_may_win_after_a_hedge(loop: Loop) -> None:
     backend = Backend(loop, (1.5, "a"), (100, "b"))
     assert backend.play(hedge(1, 2)) == ("a", 1.5)
     assert backend.cancelled == 1
@@ -133,7 +133,7 @@ def test_when_all_fail_the_first_error_is_raised(loop: Loop) -> None:
 def test_every_extra_attempt_is_paid(loop: Loop) -> None:
     spy = BudgetSpy()
     Backend(loop, (100, "a"), (100, "b"), (1, "c")).play(hedge(1, 3, budget=spy))
-    assert [told for told in spy.calls if told[0] == "withdraw"] == [("withdraw", False)] * 2
+    assert [call for call in spy.calls if call[0] == "withdraw"] == [("withdraw", False)] * 2
 
 
 @each_loop
@@ -233,7 +233,7 @@ def test_percentile_delay_is_measured() -> None:
 def test_percentile_of_latencies_beyond_all_buckets_exceeds_180_s() -> None:
     """An hour is counted as more than three minutes, and as nothing less."""
     sketch = Sketch()
-    assert sketch.quantile(0.95) > 180, "while nothing is known, nobody is hurried"
+    assert sketch.quantile(0.95) > 180, "without samples no hedge starts early"
     for _ in range(100):
         sketch.record(3600)
     assert sketch.quantile(0.5) > 180
@@ -277,7 +277,7 @@ def test_percentile_measured_while_hedging_is_that_of_the_backend(loop: Loop) ->
     assert launched - 3000 == pytest.approx(300, abs=60)
 
 
-def test_threads_loser_counts_with_its_time_so_far() -> None:
+def test_losing_thread_counts_with_its_elapsed_time() -> None:
     clock = sp.testing.FakeClock()
     made = hedge("p99", 2, budget=BudgetSpy())
     for _ in range(20):

@@ -122,9 +122,9 @@ def test_new_bucket_holds_nothing() -> None:
 
 def test_waiter_may_count_on_its_fair_share_or_the_maturing_rate() -> None:
     made = leased()
-    assert made.promised() == 5.0
+    assert made.speed() == 5.0
     made.rate = 7.0
-    assert made.promised() == 7.0
+    assert made.speed() == 7.0
 
 
 def test_reservation_waits_for_the_shortage_and_a_little_longer() -> None:
@@ -160,7 +160,7 @@ def test_refusal_takes_nothing_and_is_remembered() -> None:
     assert made.reserve(1, 0.0, 1e9).ok
 
 
-def test_several_that_are_had_are_sought_no_longer() -> None:
+def test_granted_tokens_are_no_longer_sought() -> None:
     made = leased()
     made.reserve(3, 0.0, 0.0)
     made.level = 10.0
@@ -170,7 +170,7 @@ def test_several_that_are_had_are_sought_no_longer() -> None:
     assert made.sought == 0
 
 
-def test_exactly_the_wait_that_is_allowed_is_taken() -> None:
+def test_wait_of_exactly_max_wait_is_granted() -> None:
     made = leased()
     assert made.reserve(1, 0.0, 0.2).ok
     assert not leased(rate=0.0).reserve(1, 0.0, None).ok
@@ -237,7 +237,7 @@ def test_clock_set_back_takes_the_past_along() -> None:
     assert (made.last, made.since, made.level) == (4.0, 3.0, 1.0)
 
 
-def test_held_is_the_usable_and_the_maturing_amount() -> None:
+def test_held_tokens_include_usable_and_maturing_ones() -> None:
     made = leased()
     made.level, made.rate, made.maturing = 1.0, 2.0, 4.0
     assert made.held(0.0) == 5
@@ -268,7 +268,7 @@ def test_ask_reports_the_use_and_requests_the_target() -> None:
     assert made.ask(3.0) == (0, 2 - 50)
 
 
-def test_several_that_were_refused_are_wanted_for_a_second() -> None:
+def test_refused_tokens_are_sought_for_a_second() -> None:
     made = leased(rate=1.0)
     made.reserve(30, 5.0, 0.0)
     assert made.ask(5.9)[1] == 30
@@ -350,7 +350,7 @@ def test_purse_spends_its_holdings_and_its_credit() -> None:
     assert purse.ask(2.0) == (0, 0)
 
 
-def test_purse_asks_for_half_of_the_level_unless_it_is_alone() -> None:
+def test_purse_asks_for_half_of_the_level_unless_alone() -> None:
     for instances, wanted in ((1, 10), (2, 5), (3, 5)):
         purse = Purse(10.0, instances, 0, 0.0)
         purse.demand.rate = 1000.0
@@ -401,7 +401,7 @@ def test_lent_tokens_are_usable_when_the_store_is_level_again() -> None:
         assert (made.maturing, made.rate, made.level) == (0.0, 0.0, 8.0)
 
 
-def test_single_token_that_matures_goes_on_doing_so() -> None:
+def test_single_maturing_token_keeps_maturing() -> None:
     made = leased(rate=0.5, instances=1)
     made.take(0, 2, 0.0, -2.0, 1, 0.0)
     assert (made.maturing, made.rate) == (2.0, pytest.approx(0.5))

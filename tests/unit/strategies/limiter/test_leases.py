@@ -76,7 +76,7 @@ def test_debt_is_charged_once() -> None:
 # Demand.
 
 
-def test_rise_is_believed_at_once_and_a_fall_by_halves() -> None:
+def test_demand_rises_at_once_and_falls_by_halves() -> None:
     demand = Demand(0.0)
     demand.measure(50, 0.5)
     assert demand.rate == 100
@@ -88,7 +88,7 @@ def test_rise_is_believed_at_once_and_a_fall_by_halves() -> None:
     assert demand.target(1, 1000) == 0
 
 
-def test_a_few_milliseconds_say_nothing_about_a_rate() -> None:
+def test_demand_over_a_few_milliseconds_is_bounded() -> None:
     demand = Demand(0.0)
     demand.measure(1, 1e-6)
     assert demand.rate == 1 / leases.EAGER_S
@@ -216,7 +216,7 @@ def test_refused_demand_is_asked_for_at_once() -> None:
     assert bucket.held(0.03) <= leases.horizon_s(1) * 100 / 0.02 and pool.level >= -1
 
 
-def test_many_that_were_refused_are_kept_for_a_second() -> None:
+def test_refused_demand_is_remembered_for_a_second() -> None:
     bucket, pool = lease(rate=1, burst=100, instances=1, credit=1), Pool(1, 100, 1)
     assert not bucket.reserve(90, 0.0, 0.0).ok
     for step in range(1, 19):
@@ -233,7 +233,7 @@ def test_lease_never_asks_for_more_than_the_burst() -> None:
     assert bucket.ask(0.01)[1] <= bucket.most()
 
 
-def test_rate_of_nothing_promises_nothing() -> None:
+def test_lease_with_rate_zero_grants_no_reservation() -> None:
     bucket = lease(rate=0, burst=5, instances=1, credit=0)
     grant = bucket.reserve(1, 0.0, None)
     assert not grant.ok and grant.delay(0.0) == math.inf
@@ -322,7 +322,7 @@ FLEETS = {
 
 @pytest.mark.parametrize("burst", [1, 100, 2000])
 @pytest.mark.parametrize("name", FLEETS)
-def test_fleet_keeps_its_limit_and_uses_it(name: str, burst: int) -> None:
+def test_fleet_uses_its_limit_and_never_exceeds_it(name: str, burst: int) -> None:
     rate, seconds = 1000.0, 3.0
     spent = run(FLEETS[name], rate, burst, seconds)
     bound = leases.overshoot(rate, burst, len(FLEETS[name]))
@@ -334,7 +334,7 @@ def test_fleet_keeps_its_limit_and_uses_it(name: str, burst: int) -> None:
     assert len(spent) >= 0.97 * min(wanted, rate * seconds)
 
 
-def test_fleet_that_asks_for_less_gets_it() -> None:
+def test_fleet_below_its_limit_is_granted_everything() -> None:
     spent = run([50.0] * 8, 1000.0, 100, 3.0)
     assert len(spent) >= 0.97 * 50 * 8 * 3
 

@@ -172,7 +172,7 @@ def test_smaller_burst_cuts_the_level(clock: sp.testing.FakeClock) -> None:
 # Waiting.
 
 
-def test_waiting_sleeps_exactly_until_the_tokens_are_there(clock: sp.testing.FakeClock) -> None:
+def test_wait_sleeps_exactly_until_the_tokens_are_available(clock: sp.testing.FakeClock) -> None:
     limiter = sp.Limiter(4, 2, clock=clock)
     for _ in range(4):
         limiter.wait()

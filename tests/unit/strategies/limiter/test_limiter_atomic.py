@@ -32,11 +32,11 @@ def interruptions(function: Any) -> list[str]:
     return [step.opname for step in steps[reads[0] : writes[-1] + 1] if step.opname.startswith(SWITCHES)]
 
 
-def test_nothing_comes_between_reading_and_writing() -> None:
+def test_allow_has_no_call_between_reading_and_writing() -> None:
     assert interruptions(Limiter.allow) == []
 
 
-def test_interruptions_finds_a_planted_call() -> None:
+def test_interruptions_reports_a_planted_call() -> None:
     def bad(bucket: Any, now: Any) -> None:
         level = bucket.level
         bucket.last = now()

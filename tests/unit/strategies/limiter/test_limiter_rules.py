@@ -118,7 +118,7 @@ def test_cancelled_grant_at_the_end_of_the_line_comes_back() -> None:
     assert (made.level, made.booked) == (2.0, 10)
 
 
-def test_cancelled_grant_keeps_the_tokens_that_later_ones_count_on() -> None:
+def test_cancelled_grant_keeps_tokens_that_later_grants_count_on() -> None:
     made = bucket()
     made.reserve(10, 0.0, None)
     first, second = made.reserve(4, 0.0, None), made.reserve(3, 0.0, None)
@@ -204,7 +204,7 @@ def test_charge_may_exceed_the_level() -> None:
     assert (made.level, made.last) == (10.0, 2.0)
 
 
-def test_change_settles_the_refill_first() -> None:
+def test_new_rate_applies_after_the_refill_so_far() -> None:
     made = bucket()
     made.reserve(10, 0.0, None)
     made.change(5.0, 20, 2.0)
@@ -324,7 +324,7 @@ def test_last_event_of_a_slow_bucket_goes_back() -> None:
     assert made.last_event == 2.0
 
 
-def test_moments_a_token_apart_are_two_however_fast_tokens_come() -> None:
+def test_grants_a_token_apart_stay_distinct_at_high_rates() -> None:
     made = bucket(rate=1000.0, burst=2)
     made.reserve(2, 0.0, None)
     first, second = made.reserve(2, 0.0, None), made.reserve(1, 0.0, None)

@@ -27,7 +27,7 @@ def test_calls_are_evenly_apart(clock: sp.testing.FakeClock) -> None:
     assert [pacer.reserve().delay for _ in range(5)] == [0, 0.25, 0.5, 0.75, 1]
 
 
-def test_late_call_is_not_made_up_for(clock: sp.testing.FakeClock) -> None:
+def test_idle_time_of_a_pacer_is_not_made_up_for(clock: sp.testing.FakeClock) -> None:
     pacer = sp.Pacer(4, clock=clock)
     assert pacer.allow()
     clock.advance(10)
@@ -74,7 +74,7 @@ def test_infinite_rate_paces_nothing(clock: sp.testing.FakeClock) -> None:
     assert pacer.tokens() == 1
 
 
-def test_cancelled_place_comes_back_unless_others_are_behind_it(clock: sp.testing.FakeClock) -> None:
+def test_cancelled_slot_is_returned_unless_later_ones_follow(clock: sp.testing.FakeClock) -> None:
     pacer = sp.Pacer(1, clock=clock)
     pacer.allow()
     first, second = pacer.reserve(), pacer.reserve()
@@ -116,7 +116,7 @@ def test_new_rate_moves_booked_places(clock: sp.testing.FakeClock) -> None:
     assert pacer.tokens() == 1
 
 
-def test_place_cancelled_after_the_rate_has_changed(clock: sp.testing.FakeClock) -> None:
+def test_slot_cancelled_after_a_rate_change_is_returned_at_the_new_rate(clock: sp.testing.FakeClock) -> None:
     pacer = sp.Pacer(1, clock=clock)
     pacer.allow(2)
     place = pacer.reserve(6)

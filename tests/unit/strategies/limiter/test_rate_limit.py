@@ -80,7 +80,7 @@ def test_retry_waits_as_the_limit_asks_when_on_names_it() -> None:
     assert clock.sleeps == [1]
 
 
-def test_retries_do_not_retry_it_by_themselves() -> None:
+def test_rate_limited_is_not_retried_by_default() -> None:
     clock = sp.testing.FakeClock()
     policy = sp.Policy(*retry().strategies, sp.RateLimit("1/s"), clock=clock)
     policy.call(lambda: None)
@@ -128,14 +128,14 @@ def test_wait_beyond_max_wait_is_refused_before_the_deadline_check(clock: sp.tes
             policy.call(lambda: None)
 
 
-def test_deadline_that_leaves_enough_time(clock: sp.testing.FakeClock) -> None:
+def test_wait_within_the_deadline_is_made(clock: sp.testing.FakeClock) -> None:
     policy = sp.Policy(sp.Deadline(5), sp.RateLimit("1/s", max_wait=None), clock=clock)
     for _ in range(3):
         policy.call(lambda: None)
     assert clock.sleeps == [1, 1]
 
 
-def test_scope_cancelled_in_the_wait_ends_it() -> None:
+def test_scope_cancelled_during_the_wait_ends_the_wait() -> None:
     class Cancelling(sp.testing.FakeClock):
         def sleep(self, seconds: float) -> None:
             super().sleep(seconds / 2)
@@ -219,7 +219,7 @@ def test_cost_may_depend_on_the_arguments(play: Any) -> None:
     assert limiter.tokens() == 3
 
 
-def test_cost_sees_the_arguments_however_it_is_called(clock: sp.testing.FakeClock) -> None:
+def test_cost_sees_the_arguments_of_every_form_of_call(clock: sp.testing.FakeClock) -> None:
     limiter = sp.Limiter(0, 100, clock=clock)
     policy = limited(limiter, cost=lambda prompt, *, most=0: len(prompt) + most, clock=clock)
 
@@ -233,7 +233,7 @@ def test_cost_sees_the_arguments_however_it_is_called(clock: sp.testing.FakeCloc
 
 
 @pytest.mark.parametrize("cost", [-1, 1.5, True, "1"])
-def test_cost_that_cannot_be_meant_is_refused(cost: Any) -> None:
+def test_invalid_cost_is_refused(cost: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="RateLimit: cost must be"):
         sp.RateLimit("1/s", cost=cost)
     with pytest.raises((TypeError, ValueError), match="RateLimit: cost must be"):

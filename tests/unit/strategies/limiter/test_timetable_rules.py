@@ -32,7 +32,7 @@ def test_burst_starts_together() -> None:
     assert (made.tokens(0.0), made.tokens(1.0), made.tokens(99.0)) == (-2.0, 0.0, 3.0)
 
 
-def test_cost_keeps_the_next_one_waiting() -> None:
+def test_cost_of_a_call_delays_the_next_one() -> None:
     made = table()
     assert made.reserve(4, 0.0, 0.0).at == 0.0
     assert made.reserve(1, 0.0, None).at == 2.0
@@ -115,7 +115,7 @@ def test_new_rate_moves_booked_places() -> None:
     assert made.reserve(1, 1.0, None).at == 1.0
 
 
-def test_steady_time_never_runs_back() -> None:
+def test_steady_time_never_decreases() -> None:
     made = table(now=100.0)
     assert made.steady(105.0) == 105.0
     assert made.steady(45.0) == 105.0

@@ -84,7 +84,7 @@ def test_exponential_with_a_tiny_base_does_not_jump_to_the_cap_when_the_power_ov
     assert slow.ceiling(10**400) == 1e9
 
 
-def test_exponential_far_value_never_passes_a_cap_that_it_only_just_misses():
+def test_exponential_never_exceeds_a_cap_just_above_a_power():
     # 5e-324 * 2**2097 is 2**1023; caps one step either side of it.
     edge = math.ldexp(1.0, 1023)
     for cap in (math.nextafter(edge, 0.0), edge, math.nextafter(edge, math.inf)):
@@ -127,7 +127,7 @@ def test_fibonacci_ceiling_grows_to_its_cap():
     assert [Fibonacci(2, cap=3).ceiling(n) for n in range(4)] == [2.0, 2.0, 3.0, 3.0]
 
 
-def test_fibonacci_spans_every_float_there_is():
+def test_fibonacci_covers_the_whole_float_range():
     b = Fibonacci(5e-324, cap=LARGEST, jitter="none")
     fib, following = 1, 1
     for _ in range(2000):
@@ -607,7 +607,7 @@ def test_invalid_factor_is_refused(factor: object, error: type[Exception], words
 
 
 @pytest.mark.parametrize("r", [-0.1, 1.1, math.nan, math.inf, True, None, "0.5"])
-def test_symmetric_takes_a_share(r: object):
+def test_symmetric_outside_0_to_1_is_refused(r: object):
     with pytest.raises((TypeError, ValueError), match=r"^Symmetric: r must be .*, got "):
         Symmetric(r)
     assert [Symmetric(0).r, Symmetric(1).r] == [0.0, 1.0]
@@ -634,7 +634,7 @@ def test_class_is_refused_as_a_jitter():
         Exponential(jitter=Symmetric)
 
 
-def test_clip_is_one_of_two():
+def test_unknown_clip_is_refused():
     with pytest.raises(ValueError) as caught:
         Decorrelated(clip="full")
     assert str(caught.value) == "Decorrelated: clip must be one of 'range', 'sample', got 'full'"
@@ -705,7 +705,7 @@ def test_durations_may_be_timedeltas():
     assert Linear(250 * ms).base == Fibonacci(250 * ms).base == 0.25
 
 
-def test_replace_validates_anew():
+def test_replace_validates_again():
     assert Exponential().replace(cap=9).ceiling(50) == 9.0
     assert Fibonacci(1, cap=2).replace(cap=3).ceiling(9) == 3.0
     with pytest.raises(ValueError, match="base must be <= cap"):
@@ -726,7 +726,7 @@ def test_describe_is_plain_data():
 # --- sequences, subclasses, imports -----------------------------------------------------------
 
 
-def test_delays_are_the_chain_of_delay():
+def test_delays_feed_each_wait_into_the_next_delay():
     for b in EVERY_KIND:
         draws, chain, prev = [0.9, 0.1, 0.5, 0.7], [], None
         for n, u in enumerate(draws):
@@ -763,7 +763,7 @@ class Squares(Backoff):
         return u * self.ceiling(n)
 
 
-def test_users_own_rule_gets_the_rest_for_free():
+def test_users_backoff_inherits_preview_and_delays():
     own = Squares()
     assert own.preview(2) == [Row(0, 0.0, None, 1.0, 1.0), Row(1, 0.0, None, 4.0, 5.0)]
     assert own.worst_case(3) == 14.0

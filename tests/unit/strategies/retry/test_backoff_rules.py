@@ -13,7 +13,7 @@ from stormproof._classify.verdict import Verdict
 from stormproof._strategies.retry.rules.waits import spread
 
 
-def test_plan_that_follows_from_a_delay() -> None:
+def test_plan_gives_wait_previous_wait_and_next_index() -> None:
     draws = iter([0.25, 0.25, 0.5])
     rule = sp.Exponential(2, cap=100)
     assert rule.plan(1, 7.0, Verdict.RETRY, lambda: next(draws)) == (1.0, 1.0, 2)
@@ -41,7 +41,7 @@ def test_jitter_of_the_user_s_own_is_lifted_to_min() -> None:
     assert rule.mean(0) is None
 
 
-def test_many_waits_of_a_jitter_of_the_user_s_own() -> None:
+def test_array_of_waits_uses_a_users_own_jitter() -> None:
     rule = sp.Exponential(2, cap=100, jitter=lambda u, ceiling: int(ceiling * u), min=1)
     waits: Any = rule.delay(np.array([0, 1, 2]), None, np.array([0.0, 0.5, 1.0]))
     assert waits.dtype == float
@@ -49,7 +49,7 @@ def test_many_waits_of_a_jitter_of_the_user_s_own() -> None:
 
 
 @pytest.mark.parametrize("rule", [sp.Exponential(1, cap=4), sp.Linear(1, cap=4), sp.Fibonacci(1, cap=4)])
-def test_cap_is_met_and_not_passed(rule: Any) -> None:
+def test_ceiling_reaches_the_cap_and_never_exceeds_it(rule: Any) -> None:
     waits = [rule.ceiling(n) for n in range(6)]
     assert max(waits) == 4.0
     assert waits == sorted(waits)
@@ -100,7 +100,7 @@ def test_decorrelated_waits_are_bounded_by_base_and_cap() -> None:
     assert rule.ceiling(5) == 10.0
 
 
-def test_decorrelated_bounds_and_means() -> None:
+def test_decorrelated_bounds_and_means_follow_the_formula() -> None:
     rule = sp.Decorrelated(1, cap=100)
     assert [rule.bounds(n) for n in range(5)] == [(1, 3), (1, 9), (1, 27), (1, 81), (1, 100)]
     assert rule.bounds(7, 2.0) == (1.0, 6.0)

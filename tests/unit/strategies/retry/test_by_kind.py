@@ -75,7 +75,7 @@ def test_by_kind_bounds_hold_for_every_kind() -> None:
 
 
 def test_by_kind_is_rebuilt_by_its_repr_and_refuses_values_that_are_not_backoffs() -> None:
-    assert eval(repr(BY_KIND), vars(sp)) == BY_KIND
+    assert eval(repr(BY_KIND), {name: getattr(sp, name) for name in sp.__all__}) == BY_KIND
     with pytest.raises(TypeError, match=r"^ByKind: default must be a schedule .*, got 1$"):
         sp.ByKind(1)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"^ByKind: timeout must be "):

@@ -79,7 +79,7 @@ def test_interrupt_in_the_first_attempt_passes_at_once(play: Any, kind: type[Bas
     assert watch.judged == []
     assert ("failure", False) not in watch.budget.calls
     assert ("withdraw", False) not in watch.budget.calls
-    assert not any(isinstance(told, tuple) and told[0] == "success" for told in watch.budget.calls)
+    assert not any(isinstance(call, tuple) and call[0] == "success" for call in watch.budget.calls)
     assert events == []
     assert not hasattr(error, "__notes__")
 
@@ -120,7 +120,7 @@ def test_on_with_a_cancellation_type_is_refused(kind: Any) -> None:
 @every_way
 @pytest.mark.parametrize("kind", INTERRUPTS)
 @pytest.mark.proves("invariant 5")
-def test_nothing_stays_held_after_an_interrupt(play: Any, kind: type[BaseException]) -> None:
+def test_interrupted_call_holds_no_place(play: Any, kind: type[BaseException]) -> None:
     """No attempt, no scope, no budget lock: the same policy works on, here and in another thread."""
     budget = sp.Budget(burst=1)
     policy = retry(budget=budget, backoff=sp.Constant(0))

@@ -189,26 +189,26 @@ class Planned(Own):
 
 
 @pytest.mark.parametrize("answer", [math.inf, math.nan, -1.0])
-def test_wait_that_is_none_is_refused_by_name(answer: float) -> None:
+def test_invalid_wait_of_a_backoff_is_refused_by_name(answer: float) -> None:
     run = run_of(backoff=Own(answer))
     with pytest.raises(ValueError, match=r"^backoff: delay must .*"):
         run.next(Verdict.RETRY, 0.0, lambda: 0.5, None)
 
 
 @pytest.mark.parametrize("answer", [math.nan, -1.0])
-def test_planned_wait_that_is_none_is_refused_by_name(answer: float) -> None:
+def test_invalid_plan_of_a_backoff_is_refused_by_name(answer: float) -> None:
     run = run_of(backoff=Planned(answer))
     with pytest.raises(ValueError, match=r"^backoff: plan must .*"):
         run.next(Verdict.RETRY, 0.0, lambda: 0.5, None)
 
 
-def test_plan_may_never_come_to_an_end() -> None:
+def test_infinite_plan_stops_at_the_limit() -> None:
     """A wait without end is for a limit to refuse."""
     seen = SYNC(retry(backoff=Planned(math.inf), within=10), Boom, "never")
     assert seen.made(1).slept().events[-1].reason == "within"
 
 
-def test_throttled_call_pays_a_budget_without_a_price_for_it_as_any_other() -> None:
+def test_throttled_call_pays_the_usual_price_to_a_budget_without_a_throttle_cost() -> None:
     budget = BudgetSpy()
     throttled = retry(on=lambda error: Verdict(True, kind="throttle"), budget=budget)
     SYNC(throttled, Boom, "ok").returned("ok").made(2)
@@ -260,14 +260,14 @@ def test_wait_of_all_the_time_left_stops() -> None:
     assert late.message == "a wait of 10 s would outlast 'job', which has 10 s left"
 
 
-def test_time_for_retrying_may_be_waited_for_to_the_end() -> None:
+def test_wait_that_ends_with_within_is_made() -> None:
     assert waits(8.0, 2.0, within=10) == 8.0
     late = waits(8.001, 2.0, within=10)
     assert (late.reason, late.scope, late.left) == ("within", None, 8.0)
     assert late.message == "a wait of 8 s would end past the 10 s allowed for retrying"
 
 
-def test_of_two_equal_limits_the_deadline_is_named() -> None:
+def test_deadline_is_named_before_an_equal_within() -> None:
     with sp.deadline(10, name="job", clock=sp.testing.FakeClock()) as scope:
         assert waits(20.0, 0.0, scope, within=10).reason == "deadline"
     with sp.deadline(11, name="job", clock=sp.testing.FakeClock()) as scope:
@@ -402,10 +402,13 @@ def looped(run: RetriedCall, *outcomes: Any, first: Exception | None = None, sle
         return outcome
 
     run.env.clock = SimpleNamespace(now=run.env.timer.now, sleep=slept or (lambda seconds: None))
-    return retry_loop(lambda args, kwargs: run, call, (), {}, first)
+    if first is not None:
+        run.number = 1
+        run.wait = run.after(None, first)
+    return retry_loop(run, call, (), {}, first)
 
 
-def test_loop_of_a_call_that_comes_good_announces_each_wait() -> None:
+def test_loop_emits_retrying_before_each_wait_and_succeeded_at_the_end() -> None:
     run = run_of(on_result=lambda result: result == "bad", attempts=4)
     error = Boom()
     events: list[Any] = []
@@ -417,8 +420,8 @@ def test_loop_of_a_call_that_comes_good_announces_each_wait() -> None:
     finally:
         stop()
     assert sleeps == [1.0, 1.0, pytest.approx(4.2)]
-    told = [(type(event).__name__, event.operation) for event in events]
-    assert told == [*[("Retrying", "op")] * 3, ("Succeeded", "op")]
+    names = [(type(event).__name__, event.operation) for event in events]
+    assert names == [*[("Retrying", "op")] * 3, ("Succeeded", "op")]
     assert [(event.attempt, event.wait, event.error, event.hint) for event in events[:3]] == [
         (1, 1.0, "tests.support.scripted.Boom", None),
         (2, 1.0, None, None),
@@ -541,7 +544,7 @@ def test_error_inside_retry_after_keeps_its_own_traceback() -> None:
     assert at.tb_frame.f_code.co_name == "break_down"
 
 
-def test_scope_that_ended_is_the_one_named() -> None:
+def test_stop_names_the_scope_that_ended() -> None:
     scope = sp.deadline(5, name="job")
     stop = scope_ended(scope)
     assert (stop.reason, stop.scope) == ("deadline", scope)

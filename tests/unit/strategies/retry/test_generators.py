@@ -295,7 +295,7 @@ def test_error_of_the_clean_up_of_a_closed_generator_is_raised(items_read: int) 
         items.close()
 
 
-def test_dropping_it_closes_the_generator() -> None:
+def test_dropped_retried_generator_is_closed() -> None:
     source = Source([1, 2, 3])
     stream = retry()(source.read)()
     next(stream)

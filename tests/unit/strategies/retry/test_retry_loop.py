@@ -163,7 +163,7 @@ def test_error_of_before_attempt_is_raised_without_a_call(play: Any) -> None:
 
 
 @every_way
-def test_running_attempt_is_known_inside(play: Any) -> None:
+def test_attempt_is_visible_to_the_function_it_runs(play: Any) -> None:
     seen: list[Any] = []
 
     def look(fail: bool) -> str:
@@ -270,7 +270,7 @@ def test_on_is_a_type_a_tuple_or_a_callable(play: Any, on: Any) -> None:
 
 
 @every_way
-def test_on_may_answer_with_a_verdict(play: Any) -> None:
+def test_verdict_from_on_decides(play: Any) -> None:
     play(retry(on=lambda e: sp.Verdict(True, after=9)), Bang, "ok").returned("ok")
     play(retry(on=lambda e: sp.Verdict(False)), Bang, "never").raised(Bang).made(1)
 
@@ -494,13 +494,13 @@ def test_last_attempt_is_not_followed_by_a_sleep(play: Any) -> None:
 
 
 @every_way
-def test_waits_are_the_schedule_s(play: Any) -> None:
+def test_loop_sleeps_the_waits_of_the_schedule(play: Any) -> None:
     seen = play(retry(attempts=5), Boom, ...).made(5).slept(1, 2, 4, 8)
     assert seen.times == pytest.approx([0, 1, 3, 7, 15])
 
 
 @every_way
-def test_draws_are_the_policy_s(play: Any) -> None:
+def test_loop_draws_from_the_policys_rng(play: Any) -> None:
     draws = iter([0.0, 0.25, 0.5])
     policy = retry(backoff=sp.Exponential(1, cap=1000), rng=lambda: next(draws))
     play(policy, Boom, Boom, Boom, "ok").slept(0, 0.5, 2)
@@ -677,7 +677,7 @@ def test_hint_past_within_and_the_deadline_is_not_waited_for(play: Any) -> None:
 
 
 @every_way
-def test_max_hint_is_looked_at_before_the_deadline(play: Any) -> None:
+def test_max_hint_is_checked_before_the_deadline(play: Any) -> None:
     error = Boom("503")
     seen = play(retry(), sp.RetryAfter(100, error), "never", inside=lambda: sp.deadline(10)).made(1)
     assert seen.error is error

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
+import functools
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -134,7 +136,47 @@ def test_policy_call_refuses_a_coroutine_function_before_and_after_its_first_use
         assert policy.call(int, "7") == 7
 
 
-def test_async_scope_left_in_another_context_than_it_began_in_gives_its_result() -> None:
+@pytest.mark.parametrize("strategies", [(sp.Retry(on=Own, backoff=sp.Constant(0)),), (sp.Breaker(),), ()])
+@pytest.mark.parametrize("is_off", [False, True])
+def test_policy_call_refuses_whatever_gives_a_coroutine(strategies: tuple[Any, ...], is_off: bool) -> None:
+    async def coroutine() -> None: ...
+
+    class Caller:
+        async def __call__(self) -> None: ...
+
+        def give(self) -> Any:
+            return coroutine()
+
+    policy = sp.Policy(*strategies)
+    with sp.disabled() if is_off else contextlib.nullcontext():
+        for fn in (coroutine, Caller(), Caller().__call__, functools.partial(coroutine), Caller().give):
+            with pytest.raises(TypeError, match=r"Policy\.call: fn must"):
+                policy.call(fn)
+
+
+def test_policy_call_refuses_a_coroutine_that_a_later_attempt_gives() -> None:
+    async def coroutine() -> None: ...
+
+    calls: list[int] = []
+
+    def fails_first() -> Any:
+        calls.append(1)
+        if len(calls) == 1:
+            raise Own("refused")
+        return coroutine()
+
+    with pytest.raises(TypeError, match=r"Policy\.call: fn must return a value"):
+        sp.retry(on=Own, backoff=sp.Constant(0)).call(fails_first)
+
+
+def test_policy_call_returns_a_generator_that_a_plain_function_made() -> None:
+    def items() -> Any:
+        return (item for item in range(3))
+
+    assert list(sp.retry(on=Own).call(items)) == [0, 1, 2]
+
+
+def test_async_scope_left_in_another_context_returns_its_result() -> None:
     @types.coroutine
     def pause() -> Iterator[None]:
         yield
@@ -167,7 +209,7 @@ def test_attempt_seen_from_inside_counts_up_and_knows_the_last_error() -> None:
     assert sp.attempt() is None
 
 
-def test_retried_coroutine_ended_in_another_context_than_it_began_in_gives_its_result() -> None:
+def test_retried_coroutine_ended_in_another_context_returns_its_result() -> None:
     attempts: list[int] = []
 
     @types.coroutine

@@ -20,20 +20,6 @@ class Cubic:
     k = (w * (1 - beta) / scale)^(1/3). fill = max(min(rate, 2 * measured), min_rate).
     """
 
-    __slots__ = (
-        "_beta",
-        "_bucket",
-        "_count",
-        "_min",
-        "_scale",
-        "_smoothing",
-        "_throttled_at",
-        "_w",
-        "enabled",
-        "fill",
-        "measured",
-    )
-
     def __init__(self, now: float, beta: float, scale: float, smoothing: float, min_rate: float) -> None:
         self.retune(beta, scale, smoothing, min_rate)
         self._bucket = float(math.floor(now))
@@ -50,7 +36,7 @@ class Cubic:
         self._beta, self._scale, self._smoothing, self._min = beta, scale, smoothing, min_rate
 
     def settle(self, throttled: bool, now: float) -> float:
-        """An answer came: the rate that follows from it, before the floor."""
+        """Update the rate after an answer; return it as it is before the floor applies."""
         self._measure(now)
         if throttled:
             self._w = min(self.measured, self.fill) if self.enabled else self.measured
@@ -85,8 +71,6 @@ class Tokens:
     go in the order they came, and at the rate of the day instead of that of their arrival.
     """
 
-    __slots__ = ("_last", "capacity", "fill", "held", "refilled")
-
     def __init__(self, fill: float, now: float) -> None:
         self._last = now
         self.fill = fill
@@ -111,7 +95,7 @@ class Tokens:
         """Seconds until ``refilled`` reaches ``due`` at the present rate."""
         self.refill(now)
         missing = due - self.refilled
-        # What rounding leaves over must not become one more wait, shorter than the resolution of the clock.
+        # A rounding error must not become one more wait, shorter than the resolution of the clock.
         return max(missing / self.fill, 1e-6) if missing > 1e-6 else 0.0
 
     def give_back(self) -> None:

@@ -13,33 +13,36 @@ import math
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Protocol
-
-    class Limit(Protocol):
-        """A rule: ``limit`` is the number of calls allowed at once, rounded down where it is used."""
-
-        limit: float
-
-        def update(self, rtt: float, inflight: int, dropped: bool, now: float) -> None: ...
-        def learn_from(self, former: Limit) -> None: ...
 
 
-class Aimd:
+class Limit:
+    """A rule: ``limit`` is the number of calls allowed at once, rounded down where it is used."""
+
+    def __init__(self, initial: float, least: float, most: float) -> None:
+        self.limit = initial
+        self._min, self._max = least, most
+
+    def update(self, rtt: float, inflight: int, dropped: bool, now: float) -> None:
+        """Learn from the outcome of one call."""
+        raise NotImplementedError
+
+    def learn_from(self, former: Limit) -> None:
+        """Start with the limit and the measurements of ``former``, the rule that this one replaces."""
+        self.limit = self._bounded(former.limit)
+
+    def _bounded(self, limit: float) -> float:
+        return min(self._max, max(self._min, limit))
+
+
+class Aimd(Limit):
     """+1 per call that answers, * ``decrease`` per drop; a call longer than ``timeout_s`` is a drop."""
-
-    __slots__ = ("_decrease", "_max", "_min", "_timeout_s", "limit")
 
     def __init__(
         self, initial: float, least: float, most: float, decrease: float = 0.9, timeout_s: float | None = None
     ) -> None:
-        self.limit = initial
-        self._min, self._max = least, most
+        super().__init__(initial, least, most)
         self._decrease = decrease
         self._timeout_s = math.inf if timeout_s is None else timeout_s
-
-    def learn_from(self, former: Limit) -> None:
-        """Start at the limit of ``former``, the rule that this one replaces."""
-        self.limit = min(self._max, max(self._min, former.limit))
 
     def update(self, rtt: float, inflight: int, dropped: bool, now: float) -> None:
         if dropped or rtt > self._timeout_s:
@@ -48,15 +51,13 @@ class Aimd:
             self.limit = min(self._max, self.limit + 1)
 
 
-class Vegas:
+class Vegas(Limit):
     """TCP Vegas. queue = ceil(L * (1 - rtt0 / rtt)), with rtt0 the shortest rtt seen, and with
     log = max(1, floor(log10 L)): queue <= log -> L + 6 log; < 3 log -> L + log; > 6 log -> L - log.
 
     rtt0 is measured anew about every ``probe`` * L calls, so that a backend that has become slower
     for good is not taken for an overloaded one; ``draw`` spreads those moments by a factor in [0.5, 1).
     """
-
-    __slots__ = ("calls", "_draw", "_max", "_min", "_probe", "rtt0", "_smoothing", "spread", "limit")
 
     def __init__(
         self,
@@ -67,8 +68,7 @@ class Vegas:
         probe: int = 30,
         draw: Callable[[], float] = lambda: 0.5,
     ) -> None:
-        self.limit = initial
-        self._min, self._max = least, most
+        super().__init__(initial, least, most)
         self._smoothing = smoothing
         self._probe = probe
         self._draw = draw
@@ -77,10 +77,9 @@ class Vegas:
         self.rtt0 = math.inf
 
     def learn_from(self, former: Limit) -> None:
-        """Start at the limit of ``former``, the rule that this one replaces, and with what it knows."""
+        super().learn_from(former)
         if isinstance(former, Vegas):
             self.calls, self.rtt0, self.spread = former.calls, former.rtt0, former.spread
-        self.limit = min(self._max, max(self._min, former.limit))
 
     def update(self, rtt: float, inflight: int, dropped: bool, now: float) -> None:
         log = max(1, math.floor(math.log10(self.limit)))
@@ -109,19 +108,16 @@ class Vegas:
             self._move(self.limit - log)
 
     def _move(self, to: float) -> None:
-        to = min(self._max, max(self._min, to))
-        self.limit += self._smoothing * (to - self.limit)
+        self.limit += self._smoothing * (self._bounded(to) - self.limit)
 
 
-class Gradient2:
+class Gradient2(Limit):
     """gradient = tolerance * long / rtt in [0.5, 1]; L moves by ``smoothing`` to gradient * L + ``queue``.
 
     ``long`` is the average rtt over about ``long_window`` calls: the plain mean of the first ten, then
     an exponential one; it shrinks by 5 % a call while it is more than twice the present rtt. A drop
     counts as the steepest gradient, and leaves no room for a queue: L * (1 - smoothing / 2).
     """
-
-    __slots__ = ("count", "_factor", "long", "_max", "_min", "_queue", "_smoothing", "_tolerance", "limit")
 
     def __init__(
         self,
@@ -133,8 +129,7 @@ class Gradient2:
         long_window: int = 600,
         queue: int = 4,
     ) -> None:
-        self.limit = initial
-        self._min, self._max = least, most
+        super().__init__(initial, least, most)
         self._smoothing = smoothing
         self._tolerance = tolerance
         self._queue = queue
@@ -143,10 +138,9 @@ class Gradient2:
         self.count = 0
 
     def learn_from(self, former: Limit) -> None:
-        """Start at the limit of ``former``, the rule that this one replaces, and with what it knows."""
+        super().learn_from(former)
         if isinstance(former, Gradient2):
             self.count, self.long = former.count, former.long
-        self.limit = min(self._max, max(self._min, former.limit))
 
     def update(self, rtt: float, inflight: int, dropped: bool, now: float) -> None:
         if dropped:
@@ -159,7 +153,7 @@ class Gradient2:
         self._move(self.limit * gradient + self._queue)
 
     def _learn(self, rtt: float) -> float:
-        """Take ``rtt`` into the long average: what that is with it."""
+        """Add ``rtt`` to the long average; return the average with it."""
         if self.count < 10:
             self.count += 1
             self.long += (rtt - self.long) / self.count
@@ -171,4 +165,4 @@ class Gradient2:
         return long
 
     def _move(self, to: float) -> None:
-        self.limit = min(self._max, max(self._min, self.limit + self._smoothing * (to - self.limit)))
+        self.limit = self._bounded(self.limit + self._smoothing * (to - self.limit))

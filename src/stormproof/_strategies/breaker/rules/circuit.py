@@ -33,7 +33,7 @@ class Counts:
         self.consecutive_successes = self.consecutive_failures = 0
 
     def add(self, other: Counts | WindowBucket) -> None:
-        """Add what a stretch of the window has counted."""
+        """Add the counts of a part of the window."""
         self.requests += other.requests
         self.successes += other.successes
         self.failures += other.failures
@@ -77,7 +77,7 @@ class WindowBucket:
         self.requests = self.successes = self.failures = self.excluded = self.slow = self.stalled = 0
 
     def take_in(self, sums: Counts) -> None:
-        """Add what was ticked since the last time to its own counts and to ``sums``."""
+        """Add the ticks since the last time to its own counts and to ``sums``."""
         started, succeeded = self._started.take(), self._succeeded.take()
         self.requests += started
         sums.requests += started
@@ -95,8 +95,6 @@ class WindowBucket:
 
 class Window:
     """The buckets of a closed circuit: one that never ends, one fixed window, or a rolling row."""
-
-    __slots__ = ("_left", "_open", "_rows", "size", "width", "current", "sums")
 
     def __init__(self, window_s: float | None, bucket_s: float | None, now: float) -> None:
         if window_s is None:
@@ -173,7 +171,7 @@ class Window:
         return bucket is self.current or bucket in self._rows
 
     def take_in(self) -> None:
-        """Bring ``sums`` up to date with what was ticked."""
+        """Add the ticks so far to ``sums``."""
         sums = self.sums
         for row in self._open:
             row.take_in(sums)
@@ -190,14 +188,14 @@ class Window:
         sums.consecutive_successes = 0
 
     def note(self, bucket: WindowBucket, excluded: int = 0, slow: int = 0, stalled: int = 0) -> None:
-        """Count what neither succeeded nor failed of the calls that began in ``bucket``, which it holds."""
+        """Add to the counts of ``bucket``, one of the window's, other than successes and failures."""
         for counts in (bucket, self.sums):
             counts.excluded += excluded
             counts.slow += slow
             counts.stalled += stalled
 
     def totals(self) -> tuple[int, int]:
-        """(successes, failures) since it was made, what has left the window included."""
+        """(successes, failures) since it was made, including those that have left the window."""
         self.take_in()
         return self._left[0] + self.sums.successes, self._left[1] + self.sums.failures
 
@@ -210,8 +208,6 @@ class Window:
 class Probe:
     """A call admitted while half-open. ``lease`` is when its place is taken for lost."""
 
-    __slots__ = ("lease",)
-
     def __init__(self, lease: float) -> None:
         self.lease = lease
 
@@ -223,22 +219,8 @@ class Circuit:
     `trip` with the generation that the counts were of.
     """
 
-    __slots__ = (
-        "_bucket_s",
-        "_half",
-        "_open_for",
-        "_probe_timeout",
-        "_probes",
-        "_waiting",
-        "_window_s",
-        "closed_at",
-        "generation",
-        "open_s",
-        "reopenings",
-        "state",
-        "until",
-        "window",
-    )
+    #: True while a fleet decides on its state.
+    bound = False
 
     def __init__(
         self,
@@ -272,7 +254,7 @@ class Circuit:
         probes: int,
         probe_timeout_s: float | None,
     ) -> None:
-        """Go on with other options; what ``open_for`` answers may have changed, too."""
+        """Go on with other options; the time of ``open_for`` may have changed, too."""
         self._set_probes(probes, probe_timeout_s)
         changed = (self._window_s, self._bucket_s) != (window_s, bucket_s)
         self._window_s, self._bucket_s = window_s, bucket_s
@@ -299,7 +281,7 @@ class Circuit:
         """Let time pass: the bucket to count in while closed, else None."""
         if self.state == "closed":
             assert self.window is not None
-            # A clock set back starts the ramp anew, and makes it no longer.
+            # A clock that was set back starts the ramp again, and does not make it longer.
             self.closed_at = min(self.closed_at, now)
             before = self.window.current
             bucket = self.window.roll(now)
@@ -393,11 +375,11 @@ class Circuit:
         return True
 
     def _proved(self, now: float) -> None:
-        """One more probe succeeded: the last one needed closes the circuit."""
+        """One more probe succeeded: the last one needed closes the circuit, unless it is `bound`."""
         self._half.successes += 1
         self._half.consecutive_successes += 1
         self._half.consecutive_failures = 0
-        if self._half.consecutive_successes >= self._probes:
+        if self._half.consecutive_successes >= self._probes and not self.bound:
             self.reopenings = 0
             self.closed_at = now
             self._enter("closed", now)
@@ -441,7 +423,7 @@ def default_trip(
         calls = counts.successes + counts.failures
         if failure_ratio is not None and calls >= min_calls and counts.failures >= failure_ratio * calls:
             return True
-        seen = calls + counts.stalled
-        return slow_ratio is not None and seen >= min_calls and counts.slow >= slow_ratio * seen > 0
+        total = calls + counts.stalled
+        return slow_ratio is not None and total >= min_calls and counts.slow >= slow_ratio * total > 0
 
     return trip

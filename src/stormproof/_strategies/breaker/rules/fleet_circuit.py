@@ -1,6 +1,6 @@
-"""A circuit that follows its fleet's while it hears of it, and decides alone while it does not.
+"""A circuit that follows the fleet's while the store answers, and decides alone while it does not.
 
-Pure like `circuit`, given the time and what the fleet says. On its own account it opens as ever, for
+Pure like `circuit`: the time and the fleet's state are parameters. By its own rules it still opens, for
 this process alone. When the fleet is open or half-open it is `bound`: it admits no probe but the one
 that the fleet has leased to it, and only the fleet closes it.
 """
@@ -11,20 +11,18 @@ from .circuit import Circuit, Probe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from typing import Any
 
     from .circuit import Window
 
 #: Idle seconds after which a lease that others want is given up.
 CLAIM_S = 0.2
-#: A call that found no probe to be had may find one so soon: a lease takes an exchange.
+#: Seconds after which a call that got no probe may get one: a lease takes an exchange.
 ASK_S = 0.1
 
 
 class LeasedProbe(Probe):
     """A probe on behalf of the fleet. ``token`` proves that its lease has not passed to another."""
-
-    __slots__ = ("token",)
 
     def __init__(self, lease: float, token: str) -> None:
         super().__init__(lease)
@@ -32,23 +30,9 @@ class LeasedProbe(Probe):
 
 
 class FleetCircuit(Circuit):
-    """``bound``: open or half-open because the fleet is. ``wants_probe``: a call found no probe to be had."""
+    """``bound``: open or half-open because the fleet is. ``wants_probe``: a call got no probe."""
 
-    __slots__ = (
-        *("_leased", "_leased_at", "_leased_until", "_owed", "_seen", "_seen_in"),
-        *("bound", "outcomes", "wants_probe"),
-    )
-
-    def __init__(
-        self,
-        now: float,
-        window_s: float | None,
-        bucket_s: float | None,
-        open_for: Callable[[int], float],
-        probes: int,
-        probe_timeout_s: float | None,
-    ) -> None:
-        self.bound = False
+    def __init__(self, *options: Any) -> None:
         self.wants_probe = False
         #: (token, outcome) of each probe that has ended, until it is reported to the fleet.
         self.outcomes: list[tuple[str, str]] = []
@@ -58,7 +42,7 @@ class FleetCircuit(Circuit):
         self._owed = [0, 0]
         self._seen = (0, 0)
         self._seen_in: Window | None = None
-        super().__init__(now, window_s, bucket_s, open_for, probes, probe_timeout_s)
+        super().__init__(*options)
 
     # Reports to the fleet.
 
@@ -68,11 +52,11 @@ class FleetCircuit(Circuit):
         return self._owed[0], self._owed[1]
 
     def counted(self, calls: int, failures: int) -> None:
-        """So much of `uncounted` has been taken down."""
+        """Subtract the fleet's counts from `uncounted`."""
         self._owed = [self._owed[0] - calls, self._owed[1] - failures]
 
     def _take(self) -> None:
-        """Note down what the window has counted since the last time."""
+        """Add the window's counts since the last time to those still to be reported."""
         if self.window is not None:
             successes, failures = self.window.totals()
             before = self._seen if self._seen_in is self.window else (0, 0)
@@ -82,7 +66,7 @@ class FleetCircuit(Circuit):
             self._owed[1] += fresh_failures
 
     def trip(self, generation: int, now: float) -> bool:
-        # What made it open is what the others are to hear of.
+        # The fleet must be given the calls and failures that opened it.
         self._take()
         return super().trip(generation, now)
 
@@ -108,7 +92,7 @@ class FleetCircuit(Circuit):
         if not self.bound or self.state != state:
             self._enter(state, now)
             self.bound = True
-        # What led to this has done its work.
+        # The fleet has acted on these counts.
         self._owed = [0, 0]
         if state == "open":
             self.open_s, self.until = left_s, now + left_s
@@ -126,7 +110,7 @@ class FleetCircuit(Circuit):
             self._leased = None
 
     def alone(self) -> None:
-        """The fleet is out of reach: go on from here by its own rules."""
+        """Decide by its own rules from here on: the fleet cannot be reached."""
         self.bound = self.wants_probe = False
         self._leased, self.outcomes = None, []
 
@@ -155,20 +139,9 @@ class FleetCircuit(Circuit):
         return max(wait_s, ASK_S) if self.bound and self.state == "half_open" else wait_s
 
     def settle_probe(self, probe: Probe, outcome: str, now: float) -> bool:
-        if not self.bound or not isinstance(probe, LeasedProbe):
-            return super().settle_probe(probe, outcome, now)
-        self._lose_probes(now)
-        if self.state != "half_open" or probe not in self._waiting:
-            return False
-        self.outcomes.append((probe.token, outcome))
-        if outcome == "failure":
-            # Without waiting for the fleet: what just failed is not called again before the open time ends.
-            self.reopenings += 1
-            self._enter("open", now)
-        elif outcome == "success":
-            self._waiting.remove(probe)
-            self._half.successes += 1
-            self._half.consecutive_successes += 1
-        else:
-            self._release(probe)
-        return True
+        token = probe.token if self.bound and isinstance(probe, LeasedProbe) else None
+        # A failure opens it at once, without waiting for the fleet's answer.
+        counted = super().settle_probe(probe, outcome, now)
+        if counted and token is not None:
+            self.outcomes.append((token, outcome))
+        return counted

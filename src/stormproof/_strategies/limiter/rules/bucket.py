@@ -27,7 +27,7 @@ class Grant:
     #: True where the tokens may be there sooner than was foreseen.
     hopeful = False
 
-    #: What wakes the caller that waits for it.
+    #: Wakes the caller that waits for it.
     waiter: Any
     line: Line | None
 
@@ -38,7 +38,7 @@ class Grant:
         self.rate = rate
         self.mark = mark
         self.returned = False
-        #: How much of ``n`` has come back.
+        #: Number of the ``n`` tokens that were given back.
         self.given_back = 0.0
         self.fixed = 0.0
         self.line = self.waiter = None
@@ -49,23 +49,21 @@ class Grant:
 
 
 class Line:
-    """Waiters in the order they came. One that leaves gives all it took to those behind it.
+    """Waiters in order of arrival. One that leaves gives all its tokens to those behind it.
 
     Only the first one's time is worked out; the others' follow from it when they become first. What was
     reserved without waiting in line keeps its time, so what such a reservation counts on stays taken.
     """
 
-    __slots__ = ("booked", "fixed", "queued", "waiting")
-
     rate: float
 
     def __init__(self) -> None:
-        #: All reservations so far, less what came back.
+        #: All reservations so far, less those given back.
         self.booked: float = 0
-        #: What was taken without waiting in line.
+        #: Tokens taken without waiting in line.
         self.fixed: float = 0
         self.waiting: OrderedDict[Grant, None] = OrderedDict()
-        #: What those in line have taken.
+        #: Tokens taken by those in line.
         self.queued: float = 0
 
     def usable(self, now: float) -> float:
@@ -90,6 +88,15 @@ class Line:
         grant.fixed = self.fixed
         self.waiting[grant] = None
         self.queued += grant.n
+
+    def place(self, grant: Grant, waits: bool) -> Grant:
+        """Put ``grant`` in line if it ``waits`` there; else its tokens keep their time. Return it."""
+        if grant.ok and waits:
+            self.enter(grant)
+        elif grant.ok:
+            self.fixed += grant.n
+            grant.fixed = self.fixed
+        return grant
 
     def _behind(self, grant: Grant) -> float:
         """Return the tokens reserved after ``grant``, at most as many as it took."""
@@ -127,21 +134,21 @@ class Line:
         return woken
 
     def arrive(self, grant: Grant, now: float) -> list[Grant]:
-        """Let ``grant`` pass, whose time is over by its own count; return the waiters to wake."""
+        """Let ``grant`` pass, whose wait has ended by its own count; return the waiters to wake."""
         if grant not in self.waiting:
             return []
         self._pop(grant)
         return self.advance(now) or self.moved_up(now)
 
     def leave(self, grant: Grant, now: float) -> list[Grant]:
-        """Give back all that a waiter took, who goes without having used it; return the waiters to wake."""
+        """Give back all tokens of a waiter that leaves without using them; return the waiters to wake."""
         if not grant.ok or grant.returned or grant.n == 0 or math.isinf(self.rate) or math.isinf(grant.rate):
             return []
         grant.returned = True
         is_first = next(iter(self.waiting), grant) is grant
         if grant in self.waiting:
             self._pop(grant)
-        # A reservation behind it keeps its time, and what it counts on stays taken.
+        # A reservation behind it keeps its time, and the tokens it counts on stay taken.
         grant.given_back = max(0.0, grant.n - (self.fixed - grant.fixed))
         self._restore(grant.given_back, now)
         woken = self.advance(now)
@@ -163,12 +170,10 @@ class Line:
 class Bucket(Line):
     """Tokens that refill at ``rate`` per second up to ``burst``; reservations may take them below 0."""
 
-    __slots__ = ("last_event", "burst", "last", "level", "rate")
-
     def __init__(self, rate: float, burst: int, now: float) -> None:
         self.rate = rate
         self.burst = burst
-        #: What there was at the time ``last``.
+        #: Tokens at the time ``last``.
         self.level = float(burst)
         self.last = now
         self.last_event = -math.inf
@@ -210,15 +215,10 @@ class Bucket(Line):
             self.last, self.level, self.last_event = now, tokens, now + wait
             self.booked += n
         grant = Grant(ok, n, now + wait if n <= self.burst else math.inf, self.rate, self.booked)
-        if ok and queue and wait > 0.0:
-            self.enter(grant)
-        elif ok:
-            self.fixed += n
-            grant.fixed = self.fixed
-        return grant
+        return self.place(grant, queue and wait > 0.0)
 
     def cancel(self, grant: Grant, now: float) -> None:
-        """Give back what ``grant`` took, less what later reservations already count on."""
+        """Give back the tokens of ``grant``, less those that later reservations count on."""
         if not grant.ok or grant.returned or grant.n == 0 or grant.at < now:
             return
         if math.isinf(self.rate) or math.isinf(grant.rate):
@@ -249,7 +249,7 @@ class Bucket(Line):
     def charge(self, n: int, now: float) -> None:
         """Take ``n`` at once, whether they are there or not."""
         self.settle(now)
-        # What comes back is for those who wait.
+        # Tokens given back are for those who wait.
         self.fixed += max(0, n)
         self.level = min(float(self.burst), self.level - n)
 
@@ -264,7 +264,7 @@ class Bucket(Line):
         self.rate, self.burst = rate, burst
 
     def settle(self, now: float) -> None:
-        """Count what has refilled so far, before the rate or the burst changes."""
+        """Add the refill so far, before the rate or the burst changes."""
         self.level, self.last = self.tokens(now), now
 
 

@@ -1,4 +1,4 @@
-"""Leases: how one process spends from what a fleet shares, without asking for each token.
+"""Leases: one process spends a fleet's tokens without a request for each of them.
 
 Pure rules: time is a parameter, and nothing here knows of Redis or of threads. Tokens that the store has
 charged to this process are *held*. Spending takes from what is held; a little more may be spent on
@@ -15,7 +15,7 @@ from .bucket import MOST_TOKENS, Bucket, Grant
 
 TYPE_CHECKING = False
 
-#: How often a process in use settles; with more instances it is less often, so that all of them together
+#: Interval at which a process in use settles; longer with more instances, so that all of them together
 #: make at most 2,000 exchanges a second.
 PERIOD_S = 0.05
 _PER_INSTANCE_S = 0.0005
@@ -23,7 +23,7 @@ _PER_INSTANCE_S = 0.0005
 #: A lease is for this many periods of demand.
 PERIODS = 3
 
-#: How soon a process that was refused may ask again.
+#: Wait of a process that was refused before it asks again.
 EAGER_S = 0.02
 
 #: Seconds between two looks at the store: in a process that was used within the last second ...
@@ -63,7 +63,7 @@ def overshoot(rate: float, burst: float, instances: int) -> float:
 
 
 def credit_of(level: float, instances: int) -> int:
-    """Return what may be spent without asking when the store holds ``level``: half a share, but at least 1.
+    """Return the tokens that may be spent unasked when the store holds ``level``: half a share, at least 1.
 
     Nothing when it holds nothing.
 
@@ -77,11 +77,9 @@ def credit_of(level: float, instances: int) -> int:
 class Demand:
     """Tokens a second that are asked for: a rise is believed at once, a fall by halves."""
 
-    __slots__ = ("at", "last", "rate")
-
     def __init__(self, now: float) -> None:
         self.rate = 0.0
-        #: When it was last measured, and when there was any: what was just made is about to be used.
+        #: Time of the last measurement, and of the last demand: a new limiter is about to be used.
         self.at = self.last = now
 
     def measure(self, used: float, now: float) -> None:
@@ -135,7 +133,7 @@ class LeaseGrant(Grant):
     hopeful = True
 
     def __init__(self, ok: bool, n: int, at: float, bucket: LeaseBucket) -> None:
-        super().__init__(ok, n, at, bucket.promised(), bucket.booked)
+        super().__init__(ok, n, at, bucket.speed(), bucket.booked)
         self.bucket = bucket
 
     def delay(self, now: float) -> float:
@@ -149,11 +147,6 @@ class LeaseBucket(Bucket):
     bounded by what was granted.
     """
 
-    __slots__ = (
-        *("credit", "demand", "fleet_burst", "fleet_rate", "instances", "kept"),
-        *("level_seen", "maturing", "missed", "patience_s", "since", "sought", "sought_at"),
-    )
-
     def __init__(
         self, rate: float, burst: int, instances: int, credit: int, now: float, patience_s: float = 0.0
     ) -> None:
@@ -164,7 +157,7 @@ class LeaseBucket(Bucket):
         self.instances = instances
         self.credit = credit
         self.demand = Demand(now)
-        #: How much later than foreseen tokens may come: until the first answer, as long as that may take.
+        #: Longest delay of tokens beyond the expected time; until the first answer, as long as that may take.
         self.patience_s = max(patience_s, 2 * period_s(instances))
         #: Lent tokens that were not yet usable at the time ``since``.
         self.maturing = 0.0
@@ -176,13 +169,13 @@ class LeaseBucket(Bucket):
         self.sought_at = -math.inf
         #: Held after the last exchange.
         self.kept = 0
-        #: What the store had left then.
+        #: Tokens that the store had left then.
         self.level_seen = 0.0
 
     # Spending.
 
-    def promised(self) -> float:
-        """Tokens a second that a waiter may count on: what matures, or at the least the fair share."""
+    def speed(self) -> float:
+        """Tokens per second that a waiter may count on: those that mature, but at least the fair share."""
         return max(self.rate, self.fleet_rate / self.instances)
 
     def tokens(self, now: float) -> float:
@@ -192,18 +185,25 @@ class LeaseBucket(Bucket):
         """Return the tokens usable now, credit included; negative while reservations are owed."""
         return self.tokens(now) + self.credit
 
-    def speed(self) -> float:
-        return self.promised()
-
     def wait_for(self, n: int, now: float) -> float:
-        return super().wait_for(n, now) if n <= self.fleet_burst else math.inf
+        if n > self.fleet_burst:
+            return math.inf
+        short = n - self.usable(now)
+        return 0.0 if short <= 0 else self._foreseen(short, now)
 
-    def reserve(self, n: int, now: float, max_wait_s: float | None, queue: bool = False) -> LeaseGrant:
+    def _foreseen(self, short: float, now: float) -> float:
+        """Seconds until ``short`` more tokens are there: lent ones mature, the rest is the fair share."""
+        share = self.fleet_rate / self.instances
+        lent = min(short, max(0.0, self._maturing(now))) if self.rate > share else 0.0
+        rest = short - lent
+        ripe_s = lent / self.rate if lent > 0 else 0.0
+        return ripe_s if rest <= 0 else ripe_s + rest / share if share > 0 else math.inf
+
+    def reserve(self, n: int, now: float, max_wait_s: float | None, queue: bool = False) -> Grant:
         self._steady(now)
         after = self.tokens(now) - n
         short = -(after + self.credit)
-        speed = self.promised()
-        wait = 0.0 if short <= 0 or n == 0 else (short / speed if speed > 0 else math.inf)
+        wait = 0.0 if short <= 0 or n == 0 else self._foreseen(short, now)
         ok = n <= self.fleet_burst and wait <= (max_wait_s if max_wait_s is not None else 1e15)
         if ok:
             self.level, self.last = after, now
@@ -214,12 +214,7 @@ class LeaseBucket(Bucket):
         if n > self.fleet_burst:
             wait = math.inf
         grant = LeaseGrant(ok, n, now + (wait + self.patience_s if ok and wait > 0 else wait), self)
-        if ok and queue and wait > 0:
-            self.enter(grant)
-        elif ok:
-            self.fixed += n
-            grant.fixed = self.fixed
-        return grant
+        return self.place(grant, queue and wait > 0)
 
     def _seek(self, ok: bool, n: int, now: float) -> None:
         """Single tokens are a matter of demand; several at once must all be there, or none is of use."""
@@ -233,7 +228,7 @@ class LeaseBucket(Bucket):
         short = mark - self.booked - self.usable(now)
         if short <= 0:
             return 0.0
-        speed = self.promised()
+        speed = self.speed()
         return short / speed if speed > 0 else math.inf
 
     def cancel(self, grant: Grant, now: float) -> None:
@@ -249,7 +244,7 @@ class LeaseBucket(Bucket):
             self._restore(restore, now)
 
     def leave(self, grant: Grant, now: float) -> list[Grant]:
-        # What another bucket gave is not given back here.
+        # A grant of another bucket is not given back here.
         return super().leave(grant, now) if getattr(grant, "bucket", None) is self else []
 
     def _restore(self, n: float, now: float) -> None:
@@ -285,29 +280,35 @@ class LeaseBucket(Bucket):
         return self.maturing - self.rate * max(0.0, now - self.since)
 
     def held(self, now: float) -> int:
-        """Charged to us and not spent, usable or not; negative is what we owe."""
+        """Tokens charged to this process and not spent, usable or not; negative: owed.
+
+        What those in line have booked is neither: it is charged when it is spent. Else the store would lend
+        them more than a horizon ahead, in every process at once.
+        """
         self._steady(now)
         self.settle(now)
-        return round(self.level + self._maturing(now))
+        return round(self.level + self._maturing(now) + self.queued)
 
     def _lent(self) -> float:
         """Return the most tokens that the store lends ahead."""
         return self.fleet_rate * horizon_s(self.instances)
 
     def most(self) -> float:
-        """No lease is larger: what may be let through in the horizon, or half a share of what there is."""
+        """Largest lease: the tokens of one horizon, or half a share of those in the store."""
         return max(1.0, self._lent(), self.level_seen / (2 * self.instances))
 
     def ask(self, now: float) -> tuple[int, int]:
-        """(what is owed, what is wanted beyond what is held: negative to give back)."""
+        """(tokens owed, tokens wanted beyond those held: negative to give back)."""
         held = self.held(now)
-        self.demand.measure(self.kept - held + min(self.missed, self.most()), now)
+        self.demand.measure(self.kept - held + min(self.missed + self.queued, self.most()), now)
         self.missed = 0
         self.kept = held
         if now - self.sought_at >= SOUGHT_S:
             self.sought = 0
+        first = next(iter(self.waiting), None)
+        at_once = max(self.sought, 0 if first is None else first.n)
         owed = max(0, -held)
-        return owed, max(self.sought, self.demand.target(self.instances, self.most())) - max(0, held)
+        return owed, max(at_once, self.demand.target(self.instances, self.most())) - max(0, held)
 
     def take(self, owed: int, granted: int, before: float, after: float, instances: int, now: float) -> None:
         """The store charged ``owed`` and ``granted``; its level went from ``before`` to ``after``.
@@ -321,11 +322,11 @@ class LeaseBucket(Bucket):
         self.patience_s = 2 * period_s(instances)
         self.credit = credit_of(after, instances)
         maturing, speed = self._later(owed, granted, before, after, now)
-        self.level, self.last = held - maturing, now
+        self.level, self.last = held - maturing - self.queued, now
         self.maturing, self.since, self.rate = maturing, now, speed
 
     def _later(self, owed: int, granted: int, before: float, after: float, now: float) -> tuple[float, float]:
-        """(what of the held is not usable yet, tokens a second at which it becomes so)."""
+        """(tokens held and not yet usable, tokens per second that become usable)."""
         if after >= 0 or self.fleet_rate <= 0:
             return 0.0, 0.0
         old = max(0.0, self._maturing(now) + min(0, granted))
@@ -349,10 +350,8 @@ class LeaseBucket(Bucket):
 class Purse:
     """One process's share of a fleet's retry budget."""
 
-    __slots__ = ("credit", "demand", "held", "instances", "kept", "level_seen", "missed", "most")
-
     def __init__(self, burst: float, instances: int, credit: int, now: float) -> None:
-        #: Charged to us and not spent; negative is what we owe.
+        #: Tokens charged to this process and not spent; negative: owed.
         self.held = 0
         self.credit = credit
         self.instances = instances
@@ -364,7 +363,7 @@ class Purse:
         self.most = max(1.0, burst)
 
     def spend(self) -> bool:
-        """Spend one, held or on credit: whether that was possible."""
+        """Spend one, held or on credit; return False if neither is left."""
         if self.held + self.credit < 1:
             self.missed += 1
             return False
@@ -372,7 +371,7 @@ class Purse:
         return True
 
     def ask(self, now: float) -> tuple[int, int]:
-        """(what is owed, what is wanted beyond what is held: negative to give back)."""
+        """(tokens owed, tokens wanted beyond those held: negative to give back)."""
         self.demand.measure(self.kept - self.held + min(self.missed, self.most), now)
         self.missed = 0
         self.kept = self.held

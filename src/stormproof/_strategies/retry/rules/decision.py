@@ -30,6 +30,8 @@ if TYPE_CHECKING:
         #: ``attempts`` and ``within``, where no limit is inf.
         most_attempts: float
         most_seconds: float
+        #: True if failures are reported to the budget.
+        reports_failures: bool
         late: Literal["stop", "clip"]
 
     class Verdict(Protocol):
@@ -91,6 +93,12 @@ ENDINGS = {
 }  # fmt: skip
 
 
+def refusing(is_asked: bool) -> frozenset[str]:
+    """Return the reasons for which a caller gets an error of ours, where it has asked for those or not."""
+    wanted = ("asked", "always") if is_asked else ("always",)
+    return frozenset(reason for reason, ending in ENDINGS.items() if ending.refuses in wanted)
+
+
 class Stop:
     """The end of a call: one of `ENDINGS`, and why in words.
 
@@ -99,7 +107,7 @@ class Stop:
     what refuses the next attempt may admit one.
     """
 
-    __slots__ = ("after", "interrupted", "left", "message", "reason", "scope")
+    __slots__ = ("after", "ending", "interrupted", "left", "message", "reason", "scope")
 
     def __init__(
         self,
@@ -111,6 +119,7 @@ class Stop:
         after: float | None = None,
     ) -> None:
         self.reason = reason
+        self.ending = ENDINGS[reason]
         self.message = message
         self.scope = scope
         self.left = left
@@ -142,22 +151,6 @@ def cancelled(scope: Scope) -> Stop | None:
 class Course:
     """One call's way through its attempts: how many, since when, and where in the schedule of waits."""
 
-    __slots__ = (
-        "backoff_index",
-        "breakers",
-        "budget",
-        "exchange",
-        "first_failure_at",
-        "number",
-        "payment",
-        "plan",
-        "previous_wait",
-        "retry",
-        "spent",
-        "reports_failures",
-        "visible_error",
-    )
-
     def __init__(
         self, retry: RetryOptions, budget: Any, exchange: Any = None, breakers: tuple[Any, ...] = ()
     ) -> None:
@@ -167,8 +160,6 @@ class Course:
         #: Breakers further in that are certain to refuse the next attempt while they are open.
         self.breakers = breakers
         self.budget = budget
-        #: True if failures are reported to the budget: one that counts them, or any of the user's own.
-        self.reports_failures = budget is not None and getattr(budget, "counts_failures", True)
         #: The request of a client, which may forbid that it is sent again.
         self.exchange = exchange
         #: The number of the attempt at hand; 0 before the first.
@@ -195,7 +186,7 @@ class Course:
         began = self.first_failure_at
         if began is None:
             self.first_failure_at = began = now
-        if self.reports_failures and budget is not None and (verdict.retry or verdict.kind == "pushback"):
+        if retry.reports_failures and budget is not None and (verdict.retry or verdict.kind == "pushback"):
             budget.failure(verdict.kind == "timeout")
         if not verdict.retry:
             return _FATAL

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 class _Testing:
     """Testing mode: no waits, and ``attempts`` attempts (with ``cap``, at most)."""
 
-    __slots__ = ("attempts", "cap")
-
     def __init__(self, attempts: int, cap: bool) -> None:
         self.attempts = attempts
         self.cap = cap
@@ -30,8 +28,6 @@ class _Testing:
 
 class _Config:
     """The configuration of the process. The hooks are made when the first retry asks for them."""
-
-    __slots__ = ("_get_on_retry", "_lock", "_on_retry", "is_active", "testing")
 
     def __init__(self, lock: Lock) -> None:
         self._lock = lock

@@ -9,29 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from ...._drivers.aio import sleep as _portable_async_sleep
 from .._attempts import AttemptManager
-from .._retrying import (
-    ANY_EXCEPTION,
-    NO_WAIT,
-    BaseRetrying,
-    as_action,
-    begin_call,
-    copy_names,
-    state_of,
-    wrap,
-)
-from .._state import DoAttempt, DoSleep, RetryCallState, RetryError
-from ..after import after_nothing
-from ..before import before_nothing
-from ..stop import stop_never
+from .._retrying import BaseRetrying, as_action, begin_call, copy_names, state_of, wrap
+from .._state import DoAttempt, DoSleep, RetryCallState
+from .._state import RetryError as RetryError
+from ..after import after_nothing as after_nothing
+from ..before import before_nothing as before_nothing
 from .retry import RetryBaseT, retry_all, retry_any, retry_if_exception, retry_if_result
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from ...._strategies.budget.allowance import Allowance
     from .._retrying import Step
-    from ..stop import StopBaseT
-    from ..wait import WaitBaseT
 
 __all__ = [
     "AsyncRetrying",
@@ -52,27 +40,7 @@ class AsyncRetrying(BaseRetrying):
     Every hook and strategy may be a coroutine function.
     """
 
-    def __init__(
-        self,
-        sleep: Callable[[int | float], Any] = _portable_async_sleep,
-        stop: StopBaseT = stop_never,
-        wait: WaitBaseT = NO_WAIT,
-        retry: object = ANY_EXCEPTION,
-        before: Callable[[RetryCallState], Any] = before_nothing,
-        after: Callable[[RetryCallState], Any] = after_nothing,
-        before_sleep: Callable[[RetryCallState], Any] | None = None,
-        reraise: bool = False,
-        retry_error_cls: type[RetryError] = RetryError,
-        retry_error_callback: Callable[[RetryCallState], Any] | None = None,
-        name: str | None = None,
-        enabled: bool = True,
-        *,
-        budget: Allowance | None = None,
-    ) -> None:
-        super().__init__(
-            sleep, stop, wait, retry, before, after, before_sleep, reraise, retry_error_cls,
-            retry_error_callback, name, enabled, budget=budget,
-        )  # fmt: skip
+    default_sleep = staticmethod(_portable_async_sleep)
 
     async def __call__(self, fn: Callable[..., Any], *args: object, **kwargs: object) -> Any:
         self._latest[0] = None
@@ -169,7 +137,7 @@ async def call(
             retrying.budget.success()
         return result
     try:
-        # Outside the except block: what the next attempts raise must not have this error as context.
+        # Outside the except block: errors of the next attempts must not have this one as context.
         return await run(retrying, state)
     finally:
         del state

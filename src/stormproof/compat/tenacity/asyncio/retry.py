@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from .._state import RetryCallState
-from ..retry import flat, retry_base
+from ..retry import flat, outcome_of, retry_base
 
 
 class async_retry_base(retry_base):
@@ -68,9 +68,7 @@ class retry_if_exception(async_retry_base):
         self.predicate = predicate
 
     async def __call__(self, retry_state: RetryCallState) -> bool:  # type: ignore[override]
-        if retry_state.outcome is None:
-            raise RuntimeError("retry was asked before there was an outcome")
-        error = retry_state.outcome.exception()
+        error = outcome_of(retry_state).exception()
         return error is not None and await _ask(self.predicate, error)
 
 
@@ -81,7 +79,5 @@ class retry_if_result(async_retry_base):
         self.predicate = predicate
 
     async def __call__(self, retry_state: RetryCallState) -> bool:  # type: ignore[override]
-        outcome = retry_state.outcome
-        if outcome is None:
-            raise RuntimeError("retry was asked before there was an outcome")
+        outcome = outcome_of(retry_state)
         return not outcome.failed and await _ask(self.predicate, outcome.result())

@@ -11,7 +11,6 @@ import logging
 import math
 import threading
 from collections.abc import Callable, Iterator
-from random import Random
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,6 +30,8 @@ from ..processes import limited
 from . import layout
 from .kernel import advance
 from .policy import fill_policy, unfit
+from .randomness import seeded
+from .records import rank
 
 if TYPE_CHECKING:
     from ...._policy.policy import Policy
@@ -309,9 +310,7 @@ def _fill_state(state: layout.State, row: layout.Rows[layout.Stretch], rules: la
 
 def _chance(seed: int) -> tuple[layout.Words, Floats]:
     """The exact engine's generators, in the order of the kernel's names for them."""
-    mt = np.zeros((4, 625), np.uint64)
-    for index, purpose in enumerate(("policy", "errors", "service", "network")):
-        mt[index] = Random(f"{seed} {purpose}").getstate()[1]
+    mt = np.array([seeded(f"{seed} {purpose}") for purpose in ("policy", "errors", "service", "network")])
     return mt, np.full(4, math.nan)
 
 
@@ -344,12 +343,16 @@ def _raw(world: layout.World, scenario: Scenario, until: float) -> Raw:
     raw.failures = dict(sorted(raw.failures.items()))
     raw.queue, raw.budget = world.queue[:size].copy(), world.balance[:size].copy()
     # Few of the bins hold anything: the others are left out before they are ranked.
-    used = slice(int(state["low"]), int(state["high"]) + 1)
-    spreads, middles = world.spreads[:size, used], _middles(world)[used]
-    raw.p50, raw.p99 = _percentiles(spreads, middles)
-    (p50,), (p99,) = _percentiles(spreads.sum(axis=0, dtype=np.int64)[None], middles)
-    raw.latency = float(p50), float(p99)
+    first, end = int(state["low"]), int(state["high"]) + 1
+    bins, totals = np.zeros((size, 2), np.int64), np.zeros(max(0, end - first), np.int64)
+    rank(world.spreads, first, bins, totals)
+    # The place -1 is that of the NaN.
+    middles = np.append(_middles(world)[first:end], math.nan)
+    raw.p50, raw.p99 = middles[bins].T
     if raw.successes:
+        wanted = [math.ceil(share * raw.successes) for share in (0.5, 0.99)]
+        p50, p99 = middles[np.searchsorted(np.cumsum(totals), wanted)].tolist()
+        raw.latency = p50, p99
         raw.mean = float(world.done["took"][:size].sum() / raw.successes)
     return raw
 
@@ -359,19 +362,3 @@ def _middles(world: layout.World) -> Floats:
     edges = np.arange(world.spreads.shape[1] + 1) + int(world.rules[0]["lowest"])
     values = (edges << int(world.rules[0]["shift"])).view(np.float64)
     return (values[1:] + values[:-1]) / 2
-
-
-def _percentiles(spreads: layout.Words | Ints, middles: Floats) -> tuple[Floats, Floats]:
-    """The median and the 99th percentile of each row: the smallest value that is enough; NaN: no values."""
-    rows, bins = np.nonzero(spreads)
-    sums = np.cumsum(spreads[rows, bins], dtype=np.int64)
-    counts = spreads.sum(axis=1, dtype=np.int64)
-    before = np.cumsum(counts) - counts
-    found = []
-    for share in (0.5, 0.99):
-        column = np.full(len(spreads), math.nan)
-        some = counts > 0
-        wanted = (before + np.ceil(share * counts).astype(np.int64))[some]
-        column[some] = middles[bins[np.searchsorted(sums, wanted)]]
-        found.append(column)
-    return found[0], found[1]

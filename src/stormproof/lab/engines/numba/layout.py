@@ -53,9 +53,15 @@ def dtype_of(kind: type[Record]) -> np.dtype[np.void]:
     return np.dtype([*fields, (stamp(), "i8")] if kind is Rules else fields)
 
 
+#: The stamp among them is a digest of files.
+_dtypes: dict[type[Record], np.dtype[np.void]] = {}
+
+
 def records(kind: type[R], values: int | Sequence[tuple[float, ...]]) -> Rows[R]:
     """Records with these values, or so many empty ones: memory that was never touched takes no room."""
-    dtype = dtype_of(kind)
+    if kind not in _dtypes:
+        _dtypes[kind] = dtype_of(kind)
+    dtype = _dtypes[kind]
     found = np.zeros(values, dtype) if isinstance(values, int) else np.array(values, dtype)
     return cast("Rows[R]", found)
 
@@ -92,7 +98,7 @@ class Due(Record):
 
 
 class Stretch(Record):
-    """What holds from ``begins`` to ``ends``; ``fail`` and ``error`` are answers (0: no outage).
+    """Conditions from ``begins`` to ``ends``; ``fail`` and ``error`` are answers (0: no outage).
 
     ``parted`` is how many of the partitions, from ``parts`` on, there are.
     """
@@ -127,7 +133,7 @@ class Cold(Record):
 
 
 class Verdict(Record):
-    """What an answer means: answer 0 is the timeout, 1 "no room", 2 "over the limit"."""
+    """Meaning of an answer: answer 0 is the timeout, 1 "no room", 2 "over the limit"."""
 
     retry: int
     after: float
@@ -174,7 +180,7 @@ class Done(Record):
 
 
 class Rules(Record):
-    """What never changes in a run. NaN or -1: none."""
+    """Constants of a run. NaN or -1: none."""
 
     duration: float
     step: float
@@ -229,7 +235,7 @@ class Rules(Record):
 
 
 class State(Record):
-    """What changes in a run, besides what is kept per client, per step and per event."""
+    """State of a run, besides what is kept per client, per step and per event."""
 
     now: float
     seq: int

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ...model.arrivals import Floats, Ints
-from .compilation import apart, compiled
+from .compilation import apart, compiled, kept
 from .layout import RATE, Done, Purse, Rows, Rules, Slot, State, Words
 from .rules import count_due, held, settle
 
@@ -80,3 +80,27 @@ def sample(
             some += 1
     balance[at] = total / some if some else math.nan
     s.samples += 1
+
+
+@kept
+def rank(spreads: Words, first: int, bins: Ints, totals: Ints) -> None:
+    """Add the rows of ``spreads``, from the bin ``first`` on, to ``totals``, and rank each of them.
+
+    A row of ``bins`` is the place of the median and that of the 99th percentile, counted from ``first``: the
+    smallest that is enough; -1: there are no values.
+    """
+    for row in range(len(bins)):
+        values = spreads[row, first : first + len(totals)]
+        count = 0
+        for at in range(len(totals)):
+            count += values[at]
+            totals[at] += values[at]
+        half, most = math.ceil(0.5 * count), math.ceil(0.99 * count)
+        bins[row, 0] = bins[row, 1] = -1
+        passed, at = 0, -1
+        while passed < most:
+            at += 1
+            passed += values[at]
+            if bins[row, 0] < 0 and passed >= half:
+                bins[row, 0] = at
+            bins[row, 1] = at

@@ -87,20 +87,30 @@ def total(row: Floats) -> float:
 
 
 @compiled
+def _whole(time: float, width: float) -> float:
+    """``time // width``, for times from 0 on: quick where the quotient is not close to a whole number."""
+    quotient = time / width
+    below = math.floor(quotient)
+    near = quotient * 1e-15
+    if near < quotient - below < 1.0 - near:
+        return float(below)
+    return time // width
+
+
+@compiled
 def roll(row: Floats, width: float, opened: float, now: float) -> None:
     """`Slices.roll`; a row not used before was opened at ``opened``."""
     if row[0] == 0.0:
         row[0] = 1.0
-        row[1] = opened // width
+        row[1] = _whole(opened, width)
         row[2] = (row[1] + 1) * width
     if now < row[2]:
         return
-    at = now // width
+    at = _whole(now, width)
     row[2] = (at + 1) * width
     steps = at - row[1]
     if steps <= 0:
         return
-    begun = int(row[1])
     row[1] = at
     if row[3] == 0.0:
         return
@@ -108,10 +118,19 @@ def roll(row: Floats, width: float, opened: float, now: float) -> None:
         row[4:ROW] = 0.0
         row[3] = 0.0
         return
-    for slot in range(begun + 1, int(at) + 1):
-        if row[4 + slot % SLICES] != 0.0:
-            row[4 + slot % SLICES] = 0.0
-            row[3] = math.nan
+    place, dropped = _place(row), 0.0
+    for _ in range(int(steps)):
+        dropped += row[4 + place]
+        row[4 + place] = 0.0
+        place = place - 1 if place > 0 else SLICES - 1
+    if dropped != 0.0:
+        row[3] = math.nan
+
+
+@compiled
+def _place(row: Floats) -> int:
+    """Return the place of the current slice in the ring."""
+    return int(row[1]) % SLICES
 
 
 @compiled
@@ -121,8 +140,10 @@ def add(row: Floats, width: float, window: float, amount: float, elapsed: float)
         amount *= window / elapsed
         elapsed = window
     slots = min(SLICES, max(1, round(elapsed / width)))
-    for back in range(slots):
-        row[4 + (int(row[1]) - back) % SLICES] += amount / slots
+    place, part = _place(row), amount / slots
+    for _ in range(slots):
+        row[4 + place] += part
+        place = place - 1 if place > 0 else SLICES - 1
     row[3] += amount
 
 

@@ -126,6 +126,6 @@ def test_poll_of_a_result_needs_no_jitter() -> None:
     assert codes(RESULT.format("lambda answer: answer.status_code >= 500")) == ["SP001"]
 
 
-def test_empty_answer_is_asked_for_again_at_once() -> None:
+def test_empty_poll_result_may_be_requested_again_at_once() -> None:
     assert codes(EMPTY.format("EmptyResponseError")) == []
     assert codes(EMPTY.format("UnavailableError")) == ["SP002"]

@@ -24,8 +24,8 @@ SECRET = "hunter2-tenant"
 
 def test_no_key_of_a_fleet_is_reported(caplog):
     caplog.set_level(logging.DEBUG)
-    told, meters = [], Meters()
-    stops = [sp.subscribe(told.append), sp.subscribe(meters.add, first_tries=False)]
+    events, meters = [], Meters()
+    stops = [sp.subscribe(events.append), sp.subscribe(meters.add, first_tries=False)]
     texts = []
     with Server() as server, RedisStore(server.url, timeout=1) as store:
         budgets = sp.keyed(sp.Budget(store=store, name="k-budget"), key=lambda tenant: tenant)
@@ -45,17 +45,19 @@ def test_no_key_of_a_fleet_is_reported(caplog):
             texts += getattr(caught.value, "__notes__", [])
         kept = [limiters[SECRET], places[SECRET]]
         # One of the keys is spoiled, which is a line in the log.
-        server.ask("SET", store.key("limiter", limiters[SECRET].name), "somebody else's", "PX", 60_000)
+        server.ask("SET", store.key("limiter", limiters[SECRET].name), "a foreign value", "PX", 60_000)
         # The first token may have been leased before that.
-        eventually(lambda: (limiters[SECRET].allow(), any(type(e).__name__ == "StoreDown" for e in told))[1])
+        eventually(
+            lambda: (limiters[SECRET].allow(), any(type(e).__name__ == "StoreDown" for e in events))[1]
+        )
         texts += map(str, server.ask("KEYS", "*"))
         texts += [json.dumps(store.inspect()), *(repr(part) for part in kept)]
     for stop in stops:
         stop()
-    texts += [json.dumps(event.as_dict()) for event in told]
+    texts += [json.dumps(event.as_dict()) for event in events]
     texts += [record.getMessage() + repr(vars(record)) for record in caplog.records]
     texts += [repr(vars_of(meters.read())), repr(census.first_tries())]
-    assert {"BreakerChanged", "Refused", "LeaseExchanged", "StoreDown"} <= {type(e).__name__ for e in told}
+    assert {"BreakerChanged", "Refused", "LeaseExchanged", "StoreDown"} <= {type(e).__name__ for e in events}
     assert SECRET not in "\n".join(texts)
 
 
@@ -63,7 +65,7 @@ def vars_of(reading):
     return [reading.attempts, reading.counts, reading.waits, reading.successes]
 
 
-def test_however_many_keys_there_are_metrics_have_one_name():
+def test_metrics_of_many_keys_have_one_name():
     with RedisStore("redis://127.0.0.1:1") as store:
         breakers = sp.keyed(sp.Breaker(store=store, name="k-many"), limit=50)
         names = {census.name(breakers[f"tenant-{number}"].name) for number in range(50)}

@@ -17,7 +17,7 @@ def load(text: str, suffix: str = ".toml") -> Registry:
 
 
 @pytest.mark.parametrize("text", ["100/s 5", "5/fortnight", "²/s", "1/s burst x"])
-def test_shared_limiters_rate_that_cannot_be_read(text: str) -> None:
+def test_invalid_rate_of_a_shared_limiter_is_refused_at_its_line(text: str) -> None:
     with pytest.raises(ConfigError, match="must read like") as caught:
         load(f'[limiters]\npartner = "{text}"\n[policies.p]\nretry = {{}}\n')
     assert (caught.value.line, caught.value.key) == (2, "limiters.partner")
@@ -43,7 +43,7 @@ def test_key_too_large_to_print_is_refused() -> None:
     "value",
     ["!!bool perhaps", "!!timestamp later", "!!int ''", "!!float ''", "!!timestamp 0001-99-01", "!!int x"],
 )
-def test_yaml_value_that_does_not_fit_its_tag(value: str) -> None:
+def test_yaml_value_that_does_not_fit_its_tag_is_refused(value: str) -> None:
     pytest.importorskip("yaml")
     with pytest.raises(ConfigError):
         load(f"policies:\n  p:\n    fallback:\n      value: {value}\n", ".yaml")
@@ -84,6 +84,6 @@ def _nested(depth: int) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("text", ["[" * 200_000, '{"a":' * 200 + "1" + "}" * 200])
-def test_service_config_nested_without_end(text: str) -> None:
+def test_deeply_nested_service_config_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="nested too deeply"):
         from_service_config(text)

@@ -11,7 +11,7 @@ import stormproof as sp
 from stormproof.testing import FakeClock
 
 
-def test_attempts_that_take_five_seconds(caplog: pytest.LogCaptureFixture) -> None:
+def test_duration_of_slow_attempts_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     clock = FakeClock()
     retry = sp.Retry(on=OSError, backoff=sp.Constant(2), budget=sp.Budget(burst=1), raises="refusal")
 

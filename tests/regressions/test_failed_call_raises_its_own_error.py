@@ -104,7 +104,7 @@ def test_fallback_that_names_the_refusal_answers(options: dict[str, Any], named:
         sp.Policy(sp.Fallback("kept", on=sp.CircuitOpen), fails).call(fail)
 
 
-def test_outer_retry_takes_it_as_final_unless_it_names_the_refusal() -> None:
+def test_outer_retry_treats_a_refusal_as_final_unless_on_names_it() -> None:
     calls = 0
 
     @sp.retry(on=Boom, budget=sp.Budget(burst=0))
@@ -133,7 +133,7 @@ def test_breaker_outside_counts_the_failure() -> None:
     assert breaker.state == "open"
 
 
-def test_why_travels_in_a_pickle() -> None:
+def test_stop_reason_survives_pickling() -> None:
     policy = sp.retry(on=ConnectionError, budget=sp.Budget(burst=0))
 
     def fail() -> None:

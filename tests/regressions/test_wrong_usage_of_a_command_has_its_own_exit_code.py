@@ -31,7 +31,7 @@ def test_policy_missing_in_the_file_is_refused_with_a_suggestion(folder: Path) -
 @pytest.mark.parametrize(
     "words", [["simulate", "stormproof.toml", "--scenario", "herd"], ["lab", "--no-open"]]
 )
-def test_library_that_is_not_installed(folder: Path, words: list[str]) -> None:
+def test_missing_library_exits_with_2_and_names_the_extra(folder: Path, words: list[str]) -> None:
     code, said = ended(folder, words, without="numpy")
     assert (code, said) == (2, f"stormproof: {words[0]}: numpy is missing: install stormproof[lab]\n")
 

@@ -80,7 +80,7 @@ def test_loop_of_a_test_that_waits_for_its_server_has_no_finding() -> None:
     assert codes(START) == ["SP009"]
 
 
-def test_real_ones_are_still_found() -> None:
+def test_real_storms_are_still_found() -> None:
     assert codes(UNREADABLE.format("ConnectionError")) == ["SP002"]
     assert codes(MIRRORS.replace("+=", "=")) == ["SP002"]
     assert codes(DEVICE.replace("os.stat", "remote.stat")) == ["SP009"]

@@ -14,7 +14,7 @@ from tests.support.scripted import Boom
 import stormproof as sp
 
 
-def test_async_call_that_sleeps_until_its_deadline():
+def test_async_call_that_sleeps_until_its_deadline_emits_its_end():
     events: list[Any] = []
     policy = sp.Policy(
         sp.Deadline(1),

@@ -41,7 +41,7 @@ async def test_answer_with_an_invalid_length_never_raises_value_error(http: Http
         answer = await client.get("/")
         assert (answer.status, answer.body, len(http.server.seen)) == (200, b"hi", 1)
         return
-    # To the others it is no answer at all.
+    # To the others it is not a response.
     with pytest.raises((httpx.RemoteProtocolError, httpx2.RemoteProtocolError, aiohttp.ClientError)):
         await client.get("/")
     assert len(http.server.seen) == 4

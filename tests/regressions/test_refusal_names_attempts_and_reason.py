@@ -52,6 +52,6 @@ def test_number_in_place_of_a_budget_is_refused() -> None:
         of(budget=0.2)
 
 
-def test_hedge_that_was_not_declared() -> None:
+def test_undeclared_hedge_is_refused_with_the_remedy() -> None:
     with pytest.raises(ValueError, match=r"to hedge a plain function \(Policy.call\)"):
         sp.Policy(sp.Hedge(after=1)).call(int)

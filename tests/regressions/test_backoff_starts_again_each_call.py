@@ -20,7 +20,7 @@ def test_consecutive_calls_start_with_the_first_wait(play):
 
 
 @every_way
-def test_decorrelated_waits_start_anew_in_each_call(play):
+def test_decorrelated_waits_start_again_in_each_call(play):
     # At u -> 1 a decorrelated wait is thrice the one before: 3, 9, 27 from a base of 1.
     backoff = sp.Decorrelated(1, cap=1000)
     policy = retry(attempts=4, backoff=backoff, rng=lambda: 1.0)
