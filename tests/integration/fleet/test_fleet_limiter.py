@@ -56,17 +56,22 @@ def settled(*limiters: Any) -> None:
 
 
 def drain(limiter: sp.Limiter) -> None:
-    """Use it until the whole fleet has nothing left."""
+    """Use it until the whole fleet has nothing left, and nothing is on its way from the store."""
+    fleet: Any = limiter._fleet
+    look = round(limiter.rate * 1e6), limiter.burst * 1_000_000, 0, 0, 0, 0
 
     def is_dry() -> bool:
-        used = limiter.allow()
-        assert limiter.store is not None and limiter.name is not None
-        left = (
-            limiter.store.call("limiter", limiter._fleet.key, *look) if not used and limiter._fleet else None
-        )
-        return left is not None and left[2] < 1_000_000
+        assert limiter.store is not None
+        if limiter.allow():
+            return False
+        answer = limiter.store.call("limiter", fleet.key, *look)
+        if answer is None or answer[2] >= 1_000_000:
+            return False
+        # The next answer brings what was granted before the look, so that `allow` sees it.
+        looked_at = limiter.clock_time()
+        eventually(lambda: limiter.allow() or fleet.answered_at > looked_at)
+        return not limiter.allow()
 
-    look = round(limiter.rate * 1e6), limiter.burst * 1_000_000, 0, 0, 0, 0
     eventually(is_dry)
 
 
