@@ -53,17 +53,22 @@ def test_fleet_stays_within_its_bound_while_redis_is_away_twice(server: Server, 
     times: list[float] = []
     stores = [RedisStore(server.url, timeout=TIMEOUT_S) for _ in range(INSTANCES)]
     limiters = [sp.Limiter(RATE, BURST, store=store, name="shared") for store in stores]
+    # What one limiter admits that is asked as often: less than its rate if the machine is too busy to ask.
+    control, control_admitted = sp.Limiter(RATE, BURST), 0
 
     def call_for(seconds: float) -> None:
+        nonlocal control_admitted
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             times.extend(time.monotonic() for limiter in limiters if limiter.allow())
+            control_admitted += sum(control.allow() for _ in limiters)
             time.sleep(0.0005)
 
     try:
         # Those that start together take two exchanges to count each other.
         eventually(lambda: call_for(0.05) or _all_counted(stores[0]))
         times.clear()
+        control_admitted = 0
         away_s = sized(2.0, 0.8)
         call_for(1.0)
         for _ in range(2):
@@ -77,7 +82,7 @@ def test_fleet_stays_within_its_bound_while_redis_is_away_twice(server: Server, 
         for store in stores:
             store.close()
     assert worst_window(times) <= bound(2)
-    assert len(times) >= 0.5 * RATE * (times[-1] - times[0]), "the fleet goes on meanwhile"
+    assert len(times) >= 0.5 * control_admitted, "the fleet goes on meanwhile"
 
 
 def _all_counted(store: RedisStore) -> bool:

@@ -69,13 +69,19 @@ class StoreOutage:
         eventually(lambda: self.call_for(0.01) and not any(self.alone))
 
     def assert_share_is_kept(self, seconds: float = 0.5) -> None:
-        """Both use their share: together the limit, which goes on refilling."""
+        """Both use their share: together the limit, which goes on refilling.
+
+        They never get more than that. A window in which a busy machine kept the exchange thread waiting has
+        less, so that another one is looked at.
+        """
+        eventually(lambda: self._is_share_used(seconds), "both instances use their share")
+
+    def _is_share_used(self, seconds: float) -> bool:
         began, asked = time.monotonic(), self.asked
         admitted, slow = self.call_for(seconds)
         elapsed, asked = time.monotonic() - began, self.asked - asked
         assert admitted <= BURST + RATE * elapsed * 1.05 + 2
-        assert admitted >= 0.8 * min(RATE * seconds, asked)
-        assert slow < TIMEOUT
+        return admitted >= 0.8 * min(RATE * seconds, asked) and slow < TIMEOUT
 
     def close(self) -> None:
         for store in self.stores:
