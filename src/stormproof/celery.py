@@ -13,7 +13,7 @@ runs travels in the message's headers.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from ._primitives.extras import extra
 
@@ -29,7 +29,6 @@ from ._runtime.clock import wall
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Literal
 
     from ._policy.policy import Policy
     from ._primitives.options import Seconds

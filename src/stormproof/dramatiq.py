@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from ._primitives.extras import extra
 
@@ -31,8 +31,6 @@ from ._queues.task_settings import TaskPostponed, TaskSettings, key_options
 from ._runtime.clock import wall
 
 if TYPE_CHECKING:
-    from typing import Any, Literal
-
     from dramatiq import Actor, Broker
     from dramatiq.broker import MessageProxy
 

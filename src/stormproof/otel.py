@@ -24,7 +24,7 @@ with extra("otel"):
 
 from ._events import bus, labels
 from ._events.operations import census
-from ._events.types import Interrupted
+from ._events.types import Event, Interrupted
 from ._http import tracing
 from ._telemetry.meters import COUNTED, MEASURED, STATES, WAITS, Meters, gauges
 from ._version import __version__
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Tracer, TracerProvider
     from opentelemetry.util.types import AttributeValue
 
-    from ._events.types import Event
     from ._http.tracing import Begin, End
 
     Observing = Callable[[CallbackOptions], Iterator[Observation]]

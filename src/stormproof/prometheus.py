@@ -26,14 +26,12 @@ with extra("prometheus"):
     from prometheus_client.registry import Collector
 
 from ._events import bus
-from ._telemetry.meters import COUNTED, MEASURED, STATES, Meters, gauges
+from ._telemetry.meters import COUNTED, MEASURED, STATES, Histogram, Meters, gauges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from prometheus_client import CollectorRegistry, Metric
-
-    from ._telemetry.meters import Histogram
 
 
 class StormproofCollector(Collector):

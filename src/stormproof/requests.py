@@ -17,7 +17,7 @@ with extra("requests"):
     from urllib3.exceptions import EmptyPoolError
     from urllib3.util.timeout import Timeout
 
-from ._http.body import Body, Once, replay_of
+from ._http.body import Body, Once, Replay, replay_of
 from ._http.bounded_sockets import bound_manager
 from ._http.client import Client
 from ._http.draft import Draft
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from ._http.body import Replay
     from ._policy.policy import Policy
 
 __all__ = ["Adapter", "Body", "ClientOptions", "Draft", "NotRetried", "override"]

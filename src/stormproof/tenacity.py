@@ -23,7 +23,7 @@ with extra("tenacity"):
 from ._classify.classifier import transient
 from ._classify.on_clause import unwrap_marker
 from ._context.deadlines import ambient
-from ._primitives.options import seconds
+from ._primitives.options import Seconds, seconds
 from ._runtime import randomness
 from ._strategies.budget.budget import Budget
 from ._strategies.retry.rules.waits import spread
@@ -31,7 +31,6 @@ from ._strategies.retry.rules.waits import spread
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ._primitives.options import Seconds
     from ._runtime.randomness import Rng
     from ._strategies.protocol import AnyBudget
 

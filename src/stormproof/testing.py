@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 
 from ._context.deadlines import ambient, switch_off, switch_on
 from ._drivers import aio as _aio
 from ._drivers.waiter import Waiter
-from ._primitives.options import flag, number
+from ._primitives.options import Seconds, flag, number
 from ._primitives.options import seconds as duration
 from ._runtime import clock as _clock
 from ._runtime import interrupts
@@ -18,10 +18,8 @@ from ._runtime.locks import guarded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
     from typing import Any, TypeVar
 
-    from ._primitives.options import Seconds
     from ._runtime.virtual_loop import VirtualLoop
 
     T = TypeVar("T")

@@ -16,7 +16,7 @@ with extra("urllib3"):
     from urllib3.util.retry import Retry as _Retry
     from urllib3.util.url import parse_url
 
-from ._http.body import Body, Once, replay_of
+from ._http.body import Body, Once, Replay, replay_of
 from ._http.bounded_sockets import BoundedPool
 from ._http.client import Client
 from ._http.draft import Draft
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from ._http.body import Replay
     from ._policy.policy import Policy
 
 __all__ = ["Body", "ClientOptions", "Draft", "NotRetried", "PoolManager", "ProxyManager", "StatusError"]

@@ -7,7 +7,7 @@ ambient deadline holds for both and for nothing else in the server's thread.
 from __future__ import annotations
 
 import sys
-from contextvars import copy_context
+from contextvars import Context, copy_context
 
 from ._context import deadlines
 from ._events import bus, labels
@@ -16,17 +16,14 @@ from ._runtime import randomness
 from ._server import admission
 from ._server.application import WSGI, application
 from ._server.deadline import LATE, Timed
-from ._server.problem import SPREAD
+from ._server.problem import SPREAD, Problem
 from ._server.refusals import refusal
 from ._server.request_facts import attempt_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from contextvars import Context
     from typing import Any
-
-    from ._server.problem import Problem
 
     Environ = dict[str, Any]
     StartResponse = Callable[..., object]

@@ -13,9 +13,9 @@ from .verdict import Verdict, refuse_awaitable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, TypeGuard
+    from typing import Any, TypeAlias, TypeGuard
 
-    On = type[Exception] | tuple[type[Exception], ...] | Callable[[Any], bool | Verdict]
+On: TypeAlias = "type[Exception] | tuple[type[Exception], ...] | Callable[[Any], bool | Verdict]"
 
 
 def judge(

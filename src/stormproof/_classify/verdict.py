@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from .._primitives.options import Options, choice, flag, seconds
+from .._primitives.options import Options, Seconds, choice, flag, seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import ClassVar
 
-    from .._primitives.options import Seconds
 
 _KINDS = ("transient", "timeout", "throttle", "fatal", "pushback")
 _set = object.__setattr__

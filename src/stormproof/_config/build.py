@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from .catalog import AMBIENT, FAMILIES, SECTION_OF, SECTIONS, STORE, STRATEGIES
-from .errors import ConfigError, shown, unknown
+from .catalog import AMBIENT, FAMILIES, SECTION_OF, SECTIONS, STORE, STRATEGIES, Form
+from .errors import ConfigError, Document, Spot, shown, unknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-    from .catalog import Form
-    from .errors import Document, Spot
 
 
 #: Keys at the top of a file beside the sections.

@@ -7,13 +7,11 @@ not let it do either.
 
 from __future__ import annotations
 
-from .errors import Document, Text
+from .errors import Document, Spot, Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-    from .errors import Spot
 
 
 def detached(document: Document, only: tuple[str, ...] | None = None) -> Document:

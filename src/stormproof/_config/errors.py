@@ -7,8 +7,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    #: Where a value stands: keys of tables, and places in lists.
-    Path = tuple[str | int, ...]
+#: Where a value stands: keys of tables, and places in lists.
+Path = tuple[str | int, ...]
 
 
 class ConfigError(ValueError):

@@ -5,14 +5,13 @@ Only classes that are exceptions are ever returned; nothing is called, nothing i
 
 from __future__ import annotations
 
-from .errors import Text, shown, unknown
+from .errors import Spot, Text, shown, unknown
 from .values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .errors import Spot
     from .values import Builder, Writer
 
 

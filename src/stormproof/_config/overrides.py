@@ -11,14 +11,12 @@ from __future__ import annotations
 import copy
 
 from .catalog import SECTION_OF, SECTIONS, STRATEGIES
-from .errors import ConfigError, Document, Text, spelt, unknown
+from .errors import ConfigError, Document, Path, Text, spelt, unknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
-
-    from .errors import Path
 
 
 def overridden(document: Document, environ: Mapping[str, str], prefix: str) -> Document:

@@ -8,13 +8,13 @@ the breakers, budgets and limiters in use and exchange the rest.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from .._policy.policy import Policy
 from .._runtime.locks import guard
 from .._strategies.retry.retry import Retry
 from . import sources
-from .build import Builder
+from .build import Builder, Pipeline
 from .catalog import SECTIONS
 from .errors import ConfigError, Document, unknown
 from .live_policy import ReloadablePolicy
@@ -23,13 +23,11 @@ from .write import Writer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from typing import Any
 
     from .._runtime.clock import Clock
     from .._runtime.randomness import Rng
     from .._strategies.hedge.hedge import Hedge
-    from .build import Pipeline
 
     #: Identifies an object from one load to the next: section or policy, kind, name or place.
     Key = tuple[str, ...]

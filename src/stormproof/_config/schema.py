@@ -7,14 +7,13 @@ of strategies matters, that a name must exist in its section, or that an excepti
 from __future__ import annotations
 
 from .._primitives.durations import PATTERN
-from .catalog import FAMILIES, REQUIRED, SECTION_OF, SECTIONS, STORE, STRATEGIES
+from .catalog import FAMILIES, REQUIRED, SECTION_OF, SECTIONS, STORE, STRATEGIES, Family, Form
 from .values import Anything
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .catalog import Family, Form
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _NAME = {"type": "string", "minLength": 1}

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 
-from .errors import ConfigError, Document, spelt
+from .errors import ConfigError, Document, Path, Spot, spelt
 from .key_lines import DEEPEST, in_json, in_toml
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .errors import Path, Spot
 
 #: YAML aliases can make a small file stand for a vast one; no policy file has this many values.
 _MOST_NODES = 100_000

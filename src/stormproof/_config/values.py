@@ -9,13 +9,11 @@ from __future__ import annotations
 import math
 
 from .._primitives import durations
-from .errors import ConfigError, Text, shown
+from .errors import ConfigError, Spot, Text, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn, Protocol
-
-    from .errors import Spot
 
     class Builder(Protocol):
         """Services for a value that is read: another part of the file, or the store."""

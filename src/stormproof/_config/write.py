@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .._strategies.retry.retry import Retry
-from .catalog import FAMILIES, REQUIRED, STORE, STRATEGIES, form_of
+from .catalog import FAMILIES, REQUIRED, STORE, STRATEGIES, Form, form_of
 from .errors import ConfigError
 
 TYPE_CHECKING = False
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from .._policy.policy import Policy
-    from .catalog import Form
 
 
 class Writer:

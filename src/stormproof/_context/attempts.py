@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from types import MappingProxyType
+from types import FrameType, MappingProxyType
 
 from .._runtime.frames import frame_at
 from . import deadlines as _deadlines
@@ -11,7 +11,6 @@ from . import deadlines as _deadlines
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
-    from types import FrameType
     from typing import Any, Protocol
 
     class Exchange(Protocol):

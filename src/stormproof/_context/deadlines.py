@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import functools
 import os
-from contextvars import ContextVar, copy_context
+from contextvars import Context, ContextVar, Token, copy_context
 
-from .._primitives.errors import Cancelled, DeadlineExceeded
-from .._primitives.options import seconds
+from .._primitives.errors import Cancelled, DeadlineExceeded, StormproofError
+from .._primitives.options import Seconds, seconds
 from .._runtime import clock as _clock
 from .._runtime import interrupts as _interrupt
 from .._runtime.call_template import SHARED_NAMES
@@ -21,11 +21,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from concurrent.futures import Executor, Future
-    from contextvars import Context, Token
     from typing import Any, Self, TypeVar
 
-    from .._primitives.errors import StormproofError
-    from .._primitives.options import Seconds
     from .._runtime.clock import Clock
     from .._runtime.interrupts import Arm
 

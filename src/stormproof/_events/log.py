@@ -8,13 +8,10 @@ its first attempt with an error not worth retrying is the caller's own business 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import Any
 
 from .labels import store_fault, tried
 from .types import Event, GaveUp, Late, Retrying, StoreDown, StoreUp, Succeeded
-
-if TYPE_CHECKING:
-    from typing import Any
 
 _REASONS = {
     "fatal": "the error is not worth retrying",

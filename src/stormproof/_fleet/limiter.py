@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from .._strategies.limiter.rules.bucket import MOST_TOKENS, Bucket
+from .._strategies.limiter.rules.bucket import MOST_TOKENS, Bucket, Grant
 from .._strategies.limiter.rules.leases import LeaseBucket, LeaseGrant, horizon_s
 from .member import MILLION, Member, micro
 
 if TYPE_CHECKING:
     from .._strategies.limiter.limiter import Limiter
-    from .._strategies.limiter.rules.bucket import Grant
     from .connection import Request
     from .exchange_thread import ExchangeThread
 

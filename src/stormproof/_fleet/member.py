@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .._events import bus, labels
-from .._strategies.limiter.rules.leases import next_visit
+from .._strategies.limiter.rules.leases import LeaseBucket, Purse, next_visit
 from .connection import Request
 from .key_format import key_of
-
-if TYPE_CHECKING:
-    from .._strategies.limiter.rules.leases import LeaseBucket, Purse
 
 #: Re-check interval for a corrupt key.
 _RECHECK_S = 1.0

@@ -10,11 +10,11 @@ from __future__ import annotations
 import atexit
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from .._events.labels import error_name, store_fault
 from .._primitives.errors import StormproofError
-from .._primitives.options import choice, count, seconds
+from .._primitives.options import Seconds, choice, count, seconds
 from .._runtime import interrupts
 from .._runtime.locks import guard
 from .address import Address
@@ -25,9 +25,7 @@ from .key_format import key_of, prefix_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
-    from typing import Self
 
-    from .._primitives.options import Seconds
 
 _POLICIES = ("local", "open", "closed")
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from .options import Seconds
 from .options import seconds as _seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-    from .options import Seconds
 
 
 class StormproofError(Exception):

@@ -15,11 +15,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
-    from typing import Any, Self, TypeVar
+    from typing import Any, Self, TypeAlias, TypeVar
 
-    Seconds = int | float | timedelta
     V = TypeVar("V")
     Text = TypeVar("Text", bound=str)
+
+Seconds: TypeAlias = "int | float | timedelta"
 
 
 class Options:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 
 from .._context.deadlines import ambient
 from .._drivers.waiter import Waiter
@@ -15,7 +15,6 @@ from .._runtime.forks import after_fork
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextvars import Token
     from types import TracebackType
     from typing import Any
 

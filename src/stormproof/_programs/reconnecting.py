@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 
 from .._classify.classifier import transient
 from .._context.attempts import Attempt
@@ -11,7 +11,7 @@ from .._drivers import aio as _aio
 from .._drivers import sync as _sync
 from .._policy.policy import Policy
 from .._primitives.generic import Generic
-from .._primitives.options import hook, seconds
+from .._primitives.options import Seconds, hook, seconds
 from .._strategies.keyed import Keyed
 from .._strategies.protocol import Env
 from .._strategies.retry import aio_loop, sync_loop
@@ -23,10 +23,8 @@ from .reconnect_loop import ReconnectLoop
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
-    from contextlib import AbstractAsyncContextManager
     from typing import Any, Self, TypeVar, overload
 
-    from .._primitives.options import Seconds
     from .connections import OpenConnection
 
     C = TypeVar("C")

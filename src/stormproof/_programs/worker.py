@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from .._policy.policy import Policy
-from .._primitives.options import Options, count, hook, seconds
+from .._primitives.options import Options, Seconds, count, hook, seconds
 from .._runtime import interrupts
 from .._runtime.function_kind import function_kind
 from .._runtime.locks import guard
@@ -19,8 +19,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
-
-    from .._primitives.options import Seconds
 
 
 class Stats(Options):

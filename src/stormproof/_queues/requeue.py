@@ -6,7 +6,7 @@ plain data (`Memory`), and time is the wall clock's: the next attempt may be ano
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .._drivers.sync import call_hook
 from .._events import labels
@@ -20,7 +20,6 @@ from .._strategies.retry.retry import Retry
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
 
 class Memory(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._primitives.options import choice, seconds
+from .._primitives.options import Seconds, choice, seconds
 from ..idempotency import IdempotencyConflict, Store, StoreUnavailable, idempotent
 from .requeue import Requeue
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from .._policy.policy import Policy
     from .._primitives.errors import StormproofError
-    from .._primitives.options import Seconds
 
 
 #: Time for which a store that did not answer is left alone.

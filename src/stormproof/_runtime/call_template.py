@@ -8,14 +8,13 @@ text that is compiled consists of our own constants and the function's parameter
 from __future__ import annotations
 
 import builtins
-from types import FunctionType
+from types import CodeType, FunctionType
 
 from .function_kind import GENERATORS, check_awaitable, check_callable, check_result, value_types
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import CodeType
     from typing import Any
 
 _POSITIONAL_STAR, _KEYWORD_STAR = 0x04, 0x08

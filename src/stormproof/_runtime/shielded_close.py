@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from math import inf
 from sys import modules
-from types import coroutine
+from types import ModuleType, coroutine
 
 from .interrupts import anyio_scope, is_shielded
 
@@ -13,7 +13,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from asyncio import Future
     from collections.abc import Awaitable, Callable, Generator
-    from types import ModuleType
     from typing import Any
 
 #: First words of the cancellations of anyio's own scopes.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from .._events import bus
 from .._primitives.errors import BulkheadFull, Throttled
-from .._primitives.options import hook, number, seconds
+from .._primitives.options import Seconds, hook, number, seconds
 from .._runtime import randomness
-from .._strategies.adaptive.limit import AdaptiveLimit
+from .._strategies.adaptive.limit import AdaptiveLimit, LimitTicket
 from .._strategies.bulkhead.bulkhead import Bulkhead
 from .application import application
 from .problem import Problem
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Self
 
-    from .._primitives.options import Seconds
     from .._runtime.randomness import Rng
-    from .._strategies.adaptive.limit import LimitTicket
 
 #: Answers of the application by which an adaptive limit knows that it does not cope.
 DROPPED = (503, 504)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 
-from .._primitives.options import seconds
+from .._primitives.options import Seconds, seconds
 from .application import application
 from .problem import Problem
 from .request_facts import TIMEOUT_HEADER, header_names, time_left
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._primitives.options import Seconds
     from .request_facts import Find
 
 LATE = Problem(504, "deadline_exceeded", "The time allowed for this request is over", False)

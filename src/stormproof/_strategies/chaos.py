@@ -5,29 +5,26 @@ Outside ``with chaos():`` a `Chaos` strategy costs one look at a context variabl
 
 from __future__ import annotations
 
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 
 from .._context.deadlines import ambient, check
 from .._drivers import aio as _aio
 from .._drivers import sync as _sync
 from .._events import bus
 from .._events.labels import label
-from .._primitives.options import Options, hook, number, seconds, source
+from .._primitives.options import Options, Seconds, hook, number, seconds, source
 from .._runtime import clock as _clock
 from .._runtime.call_template import Template
 from .._runtime.function_kind import function_kind
 from .generator_calls import in_async
-from .protocol import Part
+from .protocol import Env, Part
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextvars import Token
     from typing import Any, Self
 
-    from .._primitives.options import Seconds
     from .._runtime.clock import Clock
-    from .protocol import Env
 
     Fault = Exception | type[Exception] | Callable[[], Exception]
     When = Callable[[tuple[Any, ...], dict[str, Any]], bool]

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from .._context.deadlines import Scope, check
 from .._primitives import options
-from .._primitives.options import Options
+from .._primitives.options import Options, Seconds
 from .._runtime.interrupts import Timers
-from .protocol import Part
+from .protocol import Env, Part
 from .scoped_call import scoped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
-
-    from .._primitives.options import Seconds
-    from .protocol import Env
 
 
 class Deadline(Part, Options):

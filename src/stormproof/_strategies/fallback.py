@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from .._classify.on_clause import judge, unwrap_marker
+from .._classify.on_clause import On, judge, unwrap_marker
 from .._events import bus, labels
 from .._primitives.errors import Cancelled
 from .._primitives.options import Options, source
 from .._runtime.call_template import Template
 from .._runtime.function_kind import function_kind
 from .generator_calls import in_async
-from .protocol import Part
+from .protocol import Env, Part
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
-
-    from .._classify.on_clause import On
-    from .protocol import Env
 
 
 class Fallback(Part, Options):

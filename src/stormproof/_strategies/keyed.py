@@ -5,7 +5,7 @@ from __future__ import annotations
 from .._events.key_names import key_text
 from .._primitives.options import count, plain, sync_hook
 from .._runtime.maps import Recent
-from .protocol import Part
+from .protocol import Env, Part
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._runtime.clock import Clock
-    from .protocol import Env
 
 
 class Keyed(Part):

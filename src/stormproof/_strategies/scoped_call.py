@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from .._context.deadlines import LEFT, ambient, reset_ambient, set_ambient, timed_kind
+from .._context.deadlines import LEFT, Scope, ambient, reset_ambient, set_ambient, timed_kind
 from .._events import bus
 from .._runtime.call_template import Template
 from .._runtime.clock import AMBIENT, Fixed
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .._context.deadlines import Scope
     from .._runtime.interrupts import Timers
     from .protocol import Env
 

@@ -8,11 +8,11 @@ the window has failed.
 from __future__ import annotations
 
 from .._classify.classifier import transient
-from .._classify.on_clause import judge, unwrap_marker
+from .._classify.on_clause import On, judge, unwrap_marker
 from .._events import bus
 from .._events.labels import label
 from .._primitives.errors import AttemptTimeout, StormproofError, Throttled
-from .._primitives.options import count, flag, number, seconds, validate_clock
+from .._primitives.options import Seconds, count, flag, number, seconds, validate_clock
 from .._runtime.call_template import Template
 from .._runtime.clock import timer_of
 from .._runtime.counters import Tally
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Self
 
-    from .._classify.on_clause import On
-    from .._primitives.options import Seconds
     from .._runtime.clock import Clock
     from .protocol import Env
 

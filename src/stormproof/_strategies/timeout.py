@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from .._context.deadlines import Scope
 from .._drivers import threads
-from .._primitives.errors import AttemptTimeout
-from .._primitives.options import Options, flag
+from .._primitives.errors import AttemptTimeout, StormproofError
+from .._primitives.options import Options, Seconds, flag
 from .._primitives.options import seconds as _seconds
 from .._runtime.interrupts import Sleeper, Timers
-from .protocol import Part
+from .protocol import Env, Part
 from .scoped_call import scoped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
-
-    from .._primitives.errors import StormproofError
-    from .._primitives.options import Seconds
-    from .protocol import Env
 
 
 class AttemptScope(Scope):

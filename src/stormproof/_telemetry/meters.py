@@ -7,7 +7,7 @@ every living policy: balances, states, places in use.
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .._events.operations import census
 from .._runtime.locks import guard
@@ -20,7 +20,6 @@ from .._strategies.retry.retry import Retry
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
     from .._events.types import Event
 

@@ -7,11 +7,7 @@ from .._primitives.errors import DeadlineExceeded
 from .._runtime import randomness
 from .._server.application import ASGI
 from .._server.deadline import LATE, Timed
-from .messages import WatchedSend, answer, finder
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .messages import App, Connection, Receive, Send
+from .messages import App, Connection, Receive, Send, WatchedSend, answer, finder
 
 
 class DeadlineMiddleware(Timed):

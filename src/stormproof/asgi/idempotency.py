@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .._events import bus
-from .._primitives.options import choice, count, flag, hook, seconds
+from .._primitives.options import Seconds, choice, count, flag, hook, seconds
 from .._runtime import randomness
 from .._runtime.offload import shielded
 from .._server import refusals, replay
@@ -13,19 +13,16 @@ from .._server.request_facts import header_name
 from ..idempotency import keys
 from ..idempotency.errors import StoreUnavailable
 from ..idempotency.lease_renewal import keep
-from ..idempotency.records import Begin, Finish, Release, Renew
+from ..idempotency.records import Begin, Claim, Finish, Release, Renew
 from ..idempotency.store import Store
-from .messages import answer, is_last, values
+from .messages import App, Connection, Message, Receive, Send, answer, is_last, values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any, Literal
 
-    from .._primitives.options import Seconds
     from .._server.replay import Settlement
-    from ..idempotency.records import Claim
-    from .messages import App, Connection, Message, Receive, Send
 
 #: Answers to claims that do not run; a replay has its own.
 _PROBLEMS = {

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from .._server.problem import SPREAD
+from .._server.problem import SPREAD, Problem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, MutableMapping
     from typing import Any, TypeAlias
 
-    from .._server.problem import Problem
 
-    Connection: TypeAlias = MutableMapping[str, Any]
-    Message: TypeAlias = MutableMapping[str, Any]
-    Receive: TypeAlias = Callable[[], Awaitable[Message]]
-    Send: TypeAlias = Callable[[Message], Awaitable[None]]
-    App: TypeAlias = Callable[[Connection, Receive, Send], Awaitable[None]]
+Connection: TypeAlias = "MutableMapping[str, Any]"
+Message: TypeAlias = "MutableMapping[str, Any]"
+Receive: TypeAlias = "Callable[[], Awaitable[Message]]"
+Send: TypeAlias = "Callable[[Message], Awaitable[None]]"
+App: TypeAlias = "Callable[[Connection, Receive, Send], Awaitable[None]]"
 
 
 def values(connection: Connection, name: str) -> list[bytes]:

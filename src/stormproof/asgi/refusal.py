@@ -6,11 +6,7 @@ from .._events import bus, labels
 from .._runtime import randomness
 from .._server.application import ASGI, application
 from .._server.refusals import refusal
-from .messages import WatchedSend, answer
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .messages import App, Connection, Receive, Send
+from .messages import App, Connection, Receive, Send, WatchedSend, answer
 
 
 class RefusalMiddleware:

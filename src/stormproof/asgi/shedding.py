@@ -5,11 +5,7 @@ from __future__ import annotations
 from .._server import admission
 from .._server.application import ASGI
 from .._server.request_facts import attempt_number
-from .messages import WatchedSend, answer, finder
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .messages import App, Connection, Receive, Send
+from .messages import App, Connection, Receive, Send, WatchedSend, answer, finder
 
 
 class SheddingMiddleware(admission.Shedding):

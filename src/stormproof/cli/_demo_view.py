@@ -11,7 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from ._demo_metrics import buckets_per_window, drain_floor, sentence, state
+from ._demo_metrics import LaneVerdict, buckets_per_window, drain_floor, sentence, state
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ._demo_callers import Lane
-    from ._demo_metrics import LaneVerdict
     from ._demo_run import DemoRun
     from ._demo_scenario import DemoScenario
 

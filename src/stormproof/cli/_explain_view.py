@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 
-from ._explain_facts import advice, notes
-from ._style import in_units
+from ._explain_facts import Facts, Step, advice, notes
+from ._style import Style, in_units
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ._explain_facts import Facts, Step
-    from ._style import Style
 
 HEAD = ("retry", "shortest", "mean", "longest", "starts by")
 PLOT = 48

@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 
 from ..lint.policyfile import SUFFIXES
-from ..lint.settings import SKIPPED, SettingsError, make
+from ..lint.settings import SKIPPED, Settings, SettingsError, make
 from ._outcome import CommandError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
-
-    from ..lint.settings import Settings
 
 
 def settings(config: str | None, select: list[str], ignore: list[str], *, strict: bool = False) -> Settings:

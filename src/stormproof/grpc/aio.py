@@ -12,7 +12,7 @@ from .._context.deadlines import ambient
 from .._primitives.errors import Permanent
 from .aio_calls import END, AioFallbackCall, AioResponseStream, AioRpc, OpenStream, Written, retrieve
 from .compiled import Compiled, CompiledPolicies
-from .routes import Routes
+from .routes import ByMethod, Routes
 from .rpc import Answer, Begun, CallScope, Rpc, Wire
 
 TYPE_CHECKING = False
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .routes import ByMethod
     from .rpc import CallDetails, Start
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 
 import grpc
 
@@ -11,7 +11,7 @@ from .._classify.exhaustion import exhausted_by
 from .._classify.server_hints import is_digits
 from .._events.labels import clean, error_name
 from .._primitives.errors import StormproofError
-from .._primitives.options import Options, number, seconds
+from .._primitives.options import Options, Seconds, number, seconds
 from .._primitives.options import count as whole
 from .._server.admission import enter, enter_async
 from .._server.refusals import is_final_answer
@@ -21,10 +21,8 @@ from .rpc import ATTEMPTS
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from contextlib import AbstractContextManager
     from typing import Any
 
-    from .._primitives.options import Seconds
     from .._strategies.adaptive.limit import AdaptiveLimit
     from .._strategies.bulkhead.bulkhead import Bulkhead
 

@@ -10,14 +10,12 @@ import grpc
 from .._context.deadlines import Scope
 from .._primitives.errors import Cancelled
 from .refusals import as_rpc_error
-from .rpc import Answer
+from .rpc import Answer, Rpc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
-
-    from .rpc import Rpc
 
 
 class _CallObject(grpc.Call, grpc.Future):  # type: ignore[type-arg]

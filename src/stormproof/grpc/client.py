@@ -12,7 +12,7 @@ from .aio import finish
 from .calls import FallbackCall, Pending, ResponseStream
 from .compiled import Compiled, CompiledPolicies
 from .native import startable, wants_future
-from .routes import Routes
+from .routes import ByMethod, Routes
 from .rpc import Answer, Begun, CallScope, Rpc, Wire, attempt_scope
 
 TYPE_CHECKING = False
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Self
 
-    from .routes import ByMethod
     from .rpc import CallDetails, Cancellable, Start
 
 

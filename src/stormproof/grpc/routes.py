@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from .._policy.policy import Policy
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    #: One policy for all methods, or one each: by name, or by a function of the full method name.
-    ByMethod = Policy | Mapping[str, Policy] | Callable[[str], Policy | None]
+#: One policy for all methods, or one each: by name, or by a function of the full method name.
+ByMethod = Policy | Mapping[str, Policy] | Callable[[str], Policy | None]
 
 
 def plain_name(method: str) -> str:

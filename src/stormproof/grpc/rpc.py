@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from itertools import count
 
 import grpc
@@ -24,7 +24,6 @@ from .routes import plain_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
     from typing import Any, Protocol, Self
 
     #: Begins an attempt: ``start(details, request)`` gives the native call.

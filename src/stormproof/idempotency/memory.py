@@ -5,11 +5,11 @@ from __future__ import annotations
 import heapq
 
 from .._events import bus
-from .._primitives.options import choice, count, validate_clock
+from .._primitives.options import Seconds, choice, count, validate_clock
 from .._runtime import clock as _clock
 from .._runtime.locks import guard
 from .errors import StoreFull
-from .records import Begin, Record, Renew, step
+from .records import Begin, Operation, Record, Renew, step
 from .shares import Shares
 from .store import DAY_S, MAX_ANSWER, Store
 
@@ -17,9 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Literal
 
-    from .._primitives.options import Seconds
     from .._runtime.clock import Clock
-    from .records import Operation
 
 
 class MemoryStore(Store):

@@ -5,22 +5,19 @@ from __future__ import annotations
 import functools
 
 from .._events import bus, labels
-from .._primitives.options import choice, hook, seconds
+from .._primitives.options import Seconds, choice, hook, seconds
 from .._runtime.function_kind import function_kind
 from .._runtime.offload import shielded
 from . import keys
 from .errors import AnswerNotKept, IdempotencyConflict, IdempotencyMismatch, OutcomeUnknown, StoreUnavailable
 from .lease_renewal import keep
-from .records import Begin, Finish, Release, Renew
+from .records import Begin, Claim, Finish, Release, Renew
 from .store import Store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Literal, TypeVar
-
-    from .._primitives.options import Seconds
-    from .records import Claim
 
     F = TypeVar("F", bound=Callable[..., Any])
     Codec = tuple[Callable[[Any], bytes], Callable[[bytes], Any]]

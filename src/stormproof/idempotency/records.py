@@ -196,8 +196,7 @@ class Forget:
         return record is not None, None
 
 
-if TYPE_CHECKING:
-    Operation = Begin | Finish | Renew | Release | Forget
+Operation = Begin | Finish | Renew | Release | Forget
 
 
 def step(operation: Operation, record: Record | None, now: float) -> tuple[Any, Record | None]:

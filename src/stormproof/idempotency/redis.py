@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .._events.labels import error_name, store_fault
 from .._fleet.store import RedisStore as Shared
 from .._fleet.store import StoreUnavailable as Unreachable
 from .errors import StoreUnavailable
-from .records import Begin, Claim, Finish, Forget, Release, Renew
+from .records import Begin, Claim, Finish, Forget, Operation, Release, Renew
 from .store import DAY_S, MAX_ANSWER, Store
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from .._primitives.options import Seconds
-    from .records import Operation
 
 _MICRO = 1_000_000
 

@@ -6,11 +6,11 @@ import contextlib
 import os
 import sqlite3
 
-from .._primitives.options import flag, seconds, validate_clock
+from .._primitives.options import Seconds, flag, seconds, validate_clock
 from .._runtime import clock as _clock
 from .._runtime.locks import guard
 from .errors import StoreUnavailable
-from .records import Begin, Record, step
+from .records import Begin, Operation, Record, step
 from .store import DAY_S, MAX_ANSWER, Store
 
 TYPE_CHECKING = False
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from .._primitives.options import Seconds
     from .._runtime.clock import Clock
-    from .records import Operation
 
 VERSION = 1
 _IDLE = 8

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from .._primitives.options import count, flag, seconds
+from .._primitives.options import Seconds, count, flag, seconds
 from .._runtime.offload import in_thread
 from . import keys
-from .records import Begin, Claim, Finish, Forget, Release, Renew
+from .records import Begin, Claim, Finish, Forget, Operation, Release, Renew
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .._primitives.options import Seconds
-    from .records import Operation
 
 DAY_S = 86_400.0
 MAX_ANSWER = 1 << 20

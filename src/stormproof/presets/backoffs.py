@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 
-from .._primitives.options import choice, number, seconds
+from .._primitives.options import Seconds, choice, number, seconds
 from .._strategies.retry.backoff import Backoff, Exponential, Jittered
-from .._strategies.retry.jitter import Symmetric
+from .._strategies.retry.jitter import Jitter, Symmetric
 from .._strategies.retry.rules.waits import LARGEST, general, spread
 
 TYPE_CHECKING = False
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._classify.verdict import Verdict
-    from .._primitives.options import Seconds
     from .._strategies.retry.backoff import Array
-    from .._strategies.retry.jitter import Jitter
 
     Plan = tuple[float, float | None, int]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .._classify.classifier import transient
 from .._policy.policy import Policy
-from .._primitives.options import count, seconds
+from .._primitives.options import Seconds, count, seconds
 from .._strategies.retry.backoff import Exponential
 from .._strategies.retry.jitter import Symmetric
 from .._strategies.retry.retry import Retry
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from .._classify.on_clause import On
     from .._policy.policy import PolicyOptions
-    from .._primitives.options import Seconds
     from .._strategies.keyed import Keyed
     from .._strategies.protocol import AnyBudget
 

@@ -6,7 +6,7 @@ from contextvars import ContextVar
 
 from .._classify.classifier import transient
 from .._policy.policy import Policy
-from .._primitives.options import count, number, seconds
+from .._primitives.options import Seconds, count, number, seconds
 from .._runtime.locks import guard
 from .._strategies.budget.other_systems import WindowBudget
 from .._strategies.retry.backoff import Constant, Exponential
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from .._classify.on_clause import On
     from .._policy.policy import PolicyOptions
-    from .._primitives.options import Seconds
     from .._strategies.protocol import Env
 
 

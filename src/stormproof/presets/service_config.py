@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from .._classify.classifier import transient
+from .._classify.classifier import Classifier, transient
 from .._classify.foreign_objects import called, get, leaves
 from .._classify.known_faults import GRPC_NAMES
 from .._classify.on_clause import unwrap_marker
 from .._classify.verdict import Verdict
-from .._config.errors import ConfigError, Document, shown
+from .._config.errors import ConfigError, Document, Spot, shown
 from .._config.key_lines import in_json
 from .._policy.policy import Policy
 from .._primitives import durations
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, Unpack
 
-    from .._classify.classifier import Classifier
-    from .._config.errors import Spot
     from .._policy.policy import PolicyOptions
 
 #: A6 lets no call make more attempts than this, whatever the config says.

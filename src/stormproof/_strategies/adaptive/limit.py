@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 from ..._classify.classifier import transient
-from ..._classify.on_clause import judge, unwrap_marker
+from ..._classify.on_clause import On, judge, unwrap_marker
 from ..._events import bus
 from ..._events.labels import label
 from ..._primitives.errors import Throttled
-from ..._primitives.options import choice, count, number, seconds, validate_clock
+from ..._primitives.options import Seconds, choice, count, number, seconds, validate_clock
 from ..._runtime import randomness
 from ..._runtime.clock import current, timer_of
 from ..._runtime.locks import guard
 from ..stateful import Stateful
-from .rules.limits import Aimd, Gradient2, Vegas
+from .rules.limits import Aimd, Gradient2, Limit, Vegas
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Literal, Self
 
-    from ..._classify.on_clause import On
-    from ..._primitives.options import Seconds
     from ..._runtime.clock import Clock
     from ..._runtime.randomness import Rng
     from ..protocol import Env
-    from .rules.limits import Limit
 
 #: More calls at once than this no process has.
 MOST_PLACES = 1_000_000

@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 
 from ..._classify.classifier import transient
-from ..._classify.on_clause import judge, unwrap_marker
+from ..._classify.on_clause import On, judge, unwrap_marker
 from ..._context.deadlines import ambient, check
 from ..._drivers import aio as _aio
 from ..._drivers import sync as _sync
 from ..._events import bus
 from ..._events.labels import label
 from ..._primitives.errors import AttemptTimeout, DeadlineExceeded, RateLimited, StormproofError
-from ..._primitives.options import number, seconds, validate_clock
+from ..._primitives.options import Seconds, number, seconds, validate_clock
 from ..._runtime.clock import timer_of
 from ..._runtime.locks import guard
 from ..stateful import Stateful
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Self
 
-    from ..._classify.on_clause import On
-    from ..._primitives.options import Seconds
     from ..._runtime.clock import Clock
     from ..protocol import Env
 

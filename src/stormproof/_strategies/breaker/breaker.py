@@ -6,30 +6,27 @@ controls, and the success path of a closed circuit, which takes neither the lock
 
 from __future__ import annotations
 
-from ..._classify.on_clause import judge
+from ..._classify.on_clause import On, judge
 from ..._primitives import options
+from ..._primitives.options import Seconds, number, seconds, sync_hook
 from ..._primitives.options import count as whole
-from ..._primitives.options import number, seconds, sync_hook
 from ..._runtime import randomness
 from ..._runtime.call_template import Template
 from ..._runtime.clock import timer_of
 from ..._runtime.locks import guard
 from ..timeout import Timeout
 from .locked_circuit import BreakerState, LockedCircuit
-from .rules.circuit import Circuit, default_trip
+from .rules.circuit import Circuit, Counts, default_trip
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Literal, Self
 
-    from ..._classify.on_clause import On
-    from ..._primitives.options import Seconds
     from ..._runtime.clock import Clock
     from ..._runtime.randomness import Rng
     from ..protocol import Env, Store
     from .locked_circuit import BreakerMember, Trip
-    from .rules.circuit import Counts
 
 
 class Breaker(LockedCircuit):

@@ -6,7 +6,7 @@ A first attempt never waits for a budget.
 
 from __future__ import annotations
 
-from ..._primitives.options import label, number, seconds, shared_store
+from ..._primitives.options import Seconds, label, number, seconds, shared_store
 from .allowance import OBSERVED, Allowance, BudgetState
 from .rules import ROUNDING, Slices, settle, shortage
 
@@ -14,7 +14,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol, Self
 
-    from ..._primitives.options import Seconds
     from ..._runtime.clock import Clock
     from ..._runtime.counters import Tally
     from ..._runtime.randomness import Rng

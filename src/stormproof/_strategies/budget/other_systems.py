@@ -5,9 +5,9 @@ For parity with them, and for those who know what they want. `Budget` says why n
 
 from __future__ import annotations
 
-from ..._primitives.options import count, flag, label, number, seconds, shared_store
+from ..._primitives.options import Seconds, count, flag, label, number, seconds, shared_store
 from ..limiter.limiter import Limiter
-from ..limiter.rules.bucket import MOST_TOKENS, Bucket, Grant
+from ..limiter.rules.bucket import MOST_TOKENS, Bucket, Grant, Line
 from ..limiter.rules.deferred import DeferredPayment
 from ..limiter.waiting import LineOwner, Reservation, wake
 from .allowance import OBSERVED, Allowance, BudgetState
@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self
 
-    from ..._primitives.options import Seconds
     from ..._runtime.clock import Clock
     from ..._runtime.randomness import Rng
-    from ..limiter.rules.bucket import Line
     from ..protocol import Store
 
 

@@ -7,7 +7,7 @@ from collections import deque
 from ..._drivers.waiter import Waiter
 from ..._events import bus, labels
 from ..._primitives.errors import BulkheadFull
-from ..._primitives.options import count, flag, label, seconds, shared_name, shared_store
+from ..._primitives.options import Seconds, count, flag, label, seconds, shared_name, shared_store
 from ..._runtime.call_template import Template
 from ..._runtime.locks import guard
 from ..stateful import Stateful
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Protocol, Self
 
-    from ..._primitives.options import Seconds
     from ..protocol import Env, Store
 
     class BulkheadMember(Protocol):

@@ -10,14 +10,14 @@ import math
 
 from ..._classify.classifier import transient
 from ..._classify.exhaustion import exhausted_by, is_bare, is_permanent
-from ..._classify.on_clause import judge, unwrap_marker
+from ..._classify.on_clause import On, judge, unwrap_marker
 from ..._classify.server_hints import is_digits
 from ..._context.attempts import running
 from ..._context.deadlines import remaining
 from ..._drivers import race as _race
 from ..._events import bus
 from ..._primitives.errors import ADMISSION_REFUSALS
-from ..._primitives.options import count, flag, hook, seconds
+from ..._primitives.options import Seconds, count, flag, hook, seconds
 from ..._runtime.locks import guard
 from ..protocol import Part
 from ..stateful import Stateful
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Self
 
-    from ..._classify.on_clause import On
-    from ..._primitives.options import Seconds
     from ..._runtime.clock import Clock
     from ..protocol import AnyBudget, Env, PolicySettings
 

@@ -11,7 +11,7 @@ from ..._primitives.rates import rate_and_burst
 from ..._runtime import randomness
 from ..._runtime.clock import timer_of
 from ..._runtime.locks import guard, has_gil
-from .rules.bucket import MOST_NEAR, MOST_TOKENS, Bucket
+from .rules.bucket import MOST_NEAR, MOST_TOKENS, Bucket, Grant, Line
 from .waiting import Reservation, Waiting, wake
 
 TYPE_CHECKING = False
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ..._runtime.clock import Clock
     from ..._runtime.randomness import Rng
     from ..protocol import Store
-    from .rules.bucket import Grant, Line
 
     class LimiterMember(Protocol):
         """The fleet's side of a limiter with a store."""

@@ -7,25 +7,22 @@ import math
 from ..._context.deadlines import ambient, check
 from ..._events import bus
 from ..._primitives.errors import RateLimited
-from ..._primitives.options import Options, count, flag, seconds, sync_hook
+from ..._primitives.options import Options, Seconds, count, flag, seconds, sync_hook
 from ..._primitives.rates import parse
 from ..._runtime.call_template import Template
 from ..generator_calls import is_stream
 from ..keyed import Keyed
-from ..protocol import Part
+from ..protocol import Env, Part
 from .limiter import Limiter
-from .waiting import await_turn, await_turn_async
+from .waiting import Reservation, await_turn, await_turn_async
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ..._primitives.options import Seconds
     from ..._runtime.clock import Clock
-    from ..protocol import Env
     from .pacer import Pacer
-    from .waiting import Reservation
 
     Cost = int | Callable[..., int]
 

@@ -9,7 +9,7 @@ from ..._drivers import aio as _aio
 from ..._drivers import sync as _sync
 from ..._drivers.waiter import Waiter
 from ..._events import bus
-from ..._primitives.options import count
+from ..._primitives.options import Seconds, count
 from ..._primitives.options import seconds as as_seconds
 from ..._runtime import clock as _clock
 from ..stateful import Stateful
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any, Self, TypeVar
 
-    from ..._primitives.options import Seconds
     from ..._runtime.clock import Clock
     from .rules.bucket import Grant, Line
     from .rules.deferred import DeferredPayment

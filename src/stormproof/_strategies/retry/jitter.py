@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Literal, TypeAlias
 
-    Jitter: TypeAlias = "Literal['none', 'full', 'equal'] | Symmetric | Callable[[float, float], Any]"
+Jitter: TypeAlias = "Literal['none', 'full', 'equal'] | Symmetric | Callable[[float, float], Any]"
 
 
 class Symmetric(Options):

@@ -7,13 +7,12 @@ that the fleet has leased to it, and only the fleet closes it.
 
 from __future__ import annotations
 
-from .circuit import Circuit, Probe
+from .circuit import Circuit, Probe, Window
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .circuit import Window
 
 #: Idle seconds after which a lease that others want is given up.
 CLAIM_S = 0.2
