@@ -14,7 +14,7 @@ with extra("aiohttp"):
     import aiohttp
 
 from ._http.aiohttp_internals import timer_of
-from ._http.aiohttp_port import Call, Port
+from ._http.aiohttp_port import AiohttpCall, AiohttpPort
 from ._http.body import AsyncBody
 from ._http.client import Client
 from ._http.draft import Draft
@@ -49,7 +49,7 @@ class Middleware:
     __slots__ = ("_client",)
 
     def __init__(self, policy: Policy, options: ClientOptions) -> None:
-        self._client = Client(policy, Port(_Before.note_key), options, is_async=True)
+        self._client = Client(policy, AiohttpPort(_Before.note_key), options, is_async=True)
 
     @property
     def policy(self) -> Policy:
@@ -66,7 +66,7 @@ class Middleware:
         try:
             # The session's total time runs while the policy waits between attempts, too.
             with timer_of(request) or nullcontext():
-                response: ClientResponse = await self._client.send_async(Call(request, handler))
+                response: ClientResponse = await self._client.send_async(AiohttpCall(request, handler))
         except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
             # A policy that does not retry leaves it to aiohttp to replace a stale connection.
             is_resent = request.method in _RESENT and not isinstance(error, aiohttp.ClientConnectorError)

@@ -17,7 +17,7 @@ with extra("requests"):
     from urllib3.exceptions import EmptyPoolError
     from urllib3.util.timeout import Timeout
 
-from ._http.body import Body, Once, Replay, replay_of
+from ._http.body import Body, OneShot, Replay, replay_of
 from ._http.bounded_sockets import bound_manager
 from ._http.client import Client
 from ._http.draft import Draft
@@ -54,7 +54,7 @@ def override(**overrides: Any) -> Iterator[None]:
         _overrides.reset(before)
 
 
-class _Call:
+class _RequestsCall:
     """One request with the arguments that the session sends it with; ``send`` makes one attempt."""
 
     __slots__ = ("body", "options", "request", "send")
@@ -66,7 +66,7 @@ class _Call:
         self.options = options
 
 
-class _Port:
+class _RequestsPort:
     """See `_http.port.Port`."""
 
     name = "requests"
@@ -74,36 +74,36 @@ class _Port:
 
     # Requests.
 
-    def native(self, call: _Call) -> Any:
+    def native(self, call: _RequestsCall) -> Any:
         return call.request
 
-    def method(self, call: _Call) -> str:
+    def method(self, call: _RequestsCall) -> str:
         return str(call.request.method).upper()
 
-    def url(self, call: _Call) -> str:
+    def url(self, call: _RequestsCall) -> str:
         return str(call.request.url)
 
-    def headers(self, call: _Call) -> list[tuple[str, str]]:
+    def headers(self, call: _RequestsCall) -> list[tuple[str, str]]:
         return [(text(name), text(value)) for name, value in call.request.headers.items()]
 
-    def has_field(self, call: _Call, names: frozenset[str | bytes]) -> bool:
+    def has_field(self, call: _RequestsCall, names: frozenset[str | bytes]) -> bool:
         return has_field(call.request.headers.items(), names)
 
-    def simple(self, call: _Call, methods: frozenset[str]) -> bool:
+    def simple(self, call: _RequestsCall, methods: frozenset[str]) -> bool:
         return call.request.method in methods and (call.body is None or isinstance(call.body, (bytes, str)))
 
-    def replay(self, call: _Call, limit: int | None) -> Replay:
+    def replay(self, call: _RequestsCall, limit: int | None) -> Replay:
         rule = replay_of(call.body, announced(self.headers(call)), limit)
-        if isinstance(rule, Once):
+        if isinstance(rule, OneShot):
             call.body = watched(call.body, rule)
         return rule
 
-    def keep_header(self, call: _Call, name: str, value: str) -> None:
+    def keep_header(self, call: _RequestsCall, name: str, value: str) -> None:
         call.request.headers[name] = value
 
     def prepare(
-        self, call: _Call, draft: Draft | None, extra: dict[str, str], limit_s: float | None
-    ) -> _Call:
+        self, call: _RequestsCall, draft: Draft | None, extra: dict[str, str], limit_s: float | None
+    ) -> _RequestsCall:
         request, options = call.request.copy(), call.options
         if draft is not None:
             request.url = draft.url
@@ -115,11 +115,11 @@ class _Port:
         # A tuple of another length is an error, which requests explains.
         if limit_s is not None and not isinstance(own, tuple):
             options = {**options, "timeout": within(own, limit_s)}
-        return _Call(call.send, request, call.body, options)
+        return _RequestsCall(call.send, request, call.body, options)
 
     # Doing.
 
-    def fetch(self, call: _Call, most: int) -> Any:
+    def fetch(self, call: _RequestsCall, most: int) -> Any:
         request = call.request
         own, request.body = request.body, call.body
         try:
@@ -172,10 +172,10 @@ class _Port:
     def is_response(self, value: Any) -> bool:
         return isinstance(value, requests.Response)
 
-    def status_error(self, call: _Call, response: Any) -> Exception:
+    def status_error(self, call: _RequestsCall, response: Any) -> Exception:
         return requests.HTTPError(f"{response.status_code} {response.reason}", response=response)
 
-    def timeout_error(self, call: _Call, message: str) -> Exception:
+    def timeout_error(self, call: _RequestsCall, message: str) -> Exception:
         return requests.ReadTimeout(message, request=call.request)
 
 
@@ -204,7 +204,7 @@ class Adapter(HTTPAdapter):
         super().__init__(**options)
 
     def _join(self, policy: Policy, options: ClientOptions) -> None:
-        self._client = Client(policy, _Port(), options)
+        self._client = Client(policy, _RequestsPort(), options)
         self.policy = policy
         self.options = options
 
@@ -230,7 +230,7 @@ class Adapter(HTTPAdapter):
     ) -> requests.Response:
         """Send as ``HTTPAdapter.send`` does, under the policy."""
         options = {"stream": stream, "timeout": timeout, "verify": verify, "cert": cert, "proxies": proxies}
-        call = _Call(super().send, request, request.body, options)
+        call = _RequestsCall(super().send, request, request.body, options)
         response: requests.Response = self._client.send(call, _overrides.get())
         broken = getattr(response, "stormproof_broken", None)
         if broken is not None:

@@ -16,7 +16,7 @@ with extra("urllib3"):
     from urllib3.util.retry import Retry as _Retry
     from urllib3.util.url import parse_url
 
-from ._http.body import Body, Once, Replay, replay_of
+from ._http.body import Body, OneShot, Replay, replay_of
 from ._http.bounded_sockets import BoundedPool
 from ._http.client import Client
 from ._http.draft import Draft
@@ -79,7 +79,7 @@ class _OwnHeaders(urllib3.HTTPHeaderDict):
     """The headers of one request through all its redirects, to be written to."""
 
 
-class _Call:
+class _Urllib3Call:
     """One request to a pool, as `urlopen` got it."""
 
     __slots__ = ("body", "headers", "method", "options", "pool", "streams", "target", "timeout")
@@ -97,14 +97,14 @@ class _Call:
         self.body = body
         self.headers = pool.headers if headers is None else headers
 
-    def copy(self) -> _Call:
-        copy = _Call.__new__(_Call)
-        for name in _Call.__slots__:
+    def copy(self) -> _Urllib3Call:
+        copy = _Urllib3Call.__new__(_Urllib3Call)
+        for name in _Urllib3Call.__slots__:
             setattr(copy, name, getattr(self, name))
         return copy
 
 
-class _Port:
+class _Urllib3Port:
     """See `_http.port.Port`."""
 
     name = "urllib3"
@@ -112,43 +112,43 @@ class _Port:
 
     # Requests.
 
-    def native(self, call: _Call) -> Any:
+    def native(self, call: _Urllib3Call) -> Any:
         return call
 
-    def method(self, call: _Call) -> str:
+    def method(self, call: _Urllib3Call) -> str:
         return call.method.upper()
 
-    def url(self, call: _Call) -> str:
+    def url(self, call: _Urllib3Call) -> str:
         pool = call.pool
         if not call.target.startswith("/"):
             return call.target
         port = "" if pool.port is None else f":{pool.port}"
         return f"{pool.scheme}://{pool.host}{port}{call.target}"
 
-    def headers(self, call: _Call) -> list[tuple[str, str]]:
+    def headers(self, call: _Urllib3Call) -> list[tuple[str, str]]:
         return [(text(name), text(value)) for name, value in call.headers.items()]
 
-    def has_field(self, call: _Call, names: frozenset[str | bytes]) -> bool:
+    def has_field(self, call: _Urllib3Call, names: frozenset[str | bytes]) -> bool:
         return has_field(call.headers.items(), names)
 
-    def simple(self, call: _Call, methods: frozenset[str]) -> bool:
+    def simple(self, call: _Urllib3Call, methods: frozenset[str]) -> bool:
         return call.method in methods and (call.body is None or isinstance(call.body, (bytes, str)))
 
-    def replay(self, call: _Call, limit: int | None) -> Replay:
+    def replay(self, call: _Urllib3Call, limit: int | None) -> Replay:
         rule = replay_of(call.body, announced(self.headers(call)), limit)
-        if isinstance(rule, Once):
+        if isinstance(rule, OneShot):
             call.body = watched(call.body, rule)
         return rule
 
-    def keep_header(self, call: _Call, name: str, value: str) -> None:
+    def keep_header(self, call: _Urllib3Call, name: str, value: str) -> None:
         if not isinstance(call.headers, _OwnHeaders):
             # The mapping is the caller's, or the manager's for all requests.
             call.headers = urllib3.HTTPHeaderDict(call.headers)
         call.headers[name] = value
 
     def prepare(
-        self, call: _Call, draft: Draft | None, extra: dict[str, str], limit_s: float | None
-    ) -> _Call:
+        self, call: _Urllib3Call, draft: Draft | None, extra: dict[str, str], limit_s: float | None
+    ) -> _Urllib3Call:
         attempt = call.copy()
         attempt.headers = urllib3.HTTPHeaderDict(call.headers if draft is None else None)
         if draft is not None:
@@ -168,7 +168,7 @@ class _Port:
 
     # Doing.
 
-    def fetch(self, call: _Call, most: int) -> Any:
+    def fetch(self, call: _Urllib3Call, most: int) -> Any:
         response = call.pool.open_once(
             call.method,
             call.target,
@@ -217,14 +217,14 @@ class _Port:
     def is_response(self, value: Any) -> bool:
         return isinstance(value, urllib3.BaseHTTPResponse)
 
-    def status_error(self, call: _Call, response: Any) -> Exception:
+    def status_error(self, call: _Urllib3Call, response: Any) -> Exception:
         return StatusError(call, response)
 
-    def timeout_error(self, call: _Call, message: str) -> Exception:
+    def timeout_error(self, call: _Urllib3Call, message: str) -> Exception:
         return urllib3.exceptions.ReadTimeoutError(call.pool, call.target, message)
 
 
-def _place(call: _Call, draft: Draft) -> tuple[Any, str]:
+def _place(call: _Urllib3Call, draft: Draft) -> tuple[Any, str]:
     """The pool and the target for the draft's URL."""
     url = parse_url(draft.url)
     pool = call.pool
@@ -272,7 +272,7 @@ class _Pooled(BoundedPool):
         if not isinstance(given, _Retry):
             given = _Retry.from_int(retries, redirect=redirect, default=self.retries)
         options["retries"] = _Hops.of(given)
-        call = _Call(self, method, url, body, headers)
+        call = _Urllib3Call(self, method, url, body, headers)
         call.timeout = self.timeout if timeout is _UNSET else timeout
         call.streams = not preload_content
         call.options = options
@@ -307,7 +307,7 @@ class _Managing:
 
     def __init__(self, policy: Policy, *args: Any, **options: Any) -> None:
         own = ClientOptions.taken_from(options)
-        self._client = Client(policy, _Port(), own)
+        self._client = Client(policy, _Urllib3Port(), own)
         self._adds_keys = own.idempotency_key is not None
         super().__init__(*args, **options)
         self.pool_classes_by_scheme = {"http": _HTTPPool, "https": _HTTPSPool}

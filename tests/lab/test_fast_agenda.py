@@ -18,12 +18,12 @@ KINDS = (layout.SUCCESS, layout.TIMEOUT, layout.AGAIN)
 @pytest.mark.parametrize("grain", [0.25, 0.0001])
 def test_agenda_orders_events_by_time_then_by_insertion(grain: float) -> None:
     rng, room, buckets = Random(4), 512, 64
-    rules, state = layout.records(layout.Rules, 1)[0], layout.records(layout.State, 1)[0]
+    rules, state = layout.records(layout.RunRules, 1)[0], layout.records(layout.State, 1)[0]
     rules["wide"] = buckets / 50.0
-    _fill_state(state, layout.records(layout.Stretch, 1), rules)
+    _fill_state(state, layout.records(layout.StretchRecord, 1), rules)
     slots, heap = layout.records(layout.Slot, room), layout.records(layout.Due, room)
     heads = np.zeros(buckets, np.int32)
-    purses, slices = layout.records(layout.Purse, 1), np.zeros((1, 0))
+    purses, slices = layout.records(layout.PurseRecord, 1), np.zeros((1, 0))
     wanted: list[tuple[float, int]] = []
     now, seq, taken, ties = 0.0, 0, 0, 0
     while now < 49.0:

@@ -24,7 +24,7 @@ ROUNDS = 4000
 
 
 def rules(retry: sp.Retry) -> Any:
-    found = layout.records(layout.Rules, 1)
+    found = layout.records(layout.RunRules, 1)
     form = Shape()
     form.retry = retry
     fill_policy(found[0], form, Scenario())
@@ -71,7 +71,7 @@ def test_any_change_of_the_kernels_source_is_a_change_of_its_types(monkeypatch: 
     (tmp_path / "rules.py").write_text("2")
     assert compilation.stamp() != before and before.isidentifier()
     monkeypatch.undo()
-    assert compilation.stamp() in layout.dtype_of(layout.Rules).names
+    assert compilation.stamp() in layout.dtype_of(layout.RunRules).names
 
 
 # Waits.
@@ -144,7 +144,7 @@ def test_budgets_pay_as_the_shipped_ones(budget: Any, pace: float) -> None:
     clock.time = rng.random() * 10
     shipped = type(budget)(**budget.fields(), clock=clock)
     made = rules(sp.Retry(budget=budget))
-    purse, row = layout.records(layout.Purse, 1)[0], np.zeros(2 * layout.ROW)
+    purse, row = layout.records(layout.PurseRecord, 1)[0], np.zeros(2 * layout.ROW)
     fast_rules.open_purse(made, purse, clock.time)
     paid = 0
     for _ in range(ROUNDS):
@@ -180,7 +180,7 @@ def test_rate_budget_at_exact_pace_pays_every_time(start: float) -> None:
     clock = RunClock()
     clock.time = start
     budget = sp.RateBudget(10, 1, clock=clock)
-    made, purse = rules(sp.Retry(budget=budget)), layout.records(layout.Purse, 1)[0]
+    made, purse = rules(sp.Retry(budget=budget)), layout.records(layout.PurseRecord, 1)[0]
     for index in range(ROUNDS):
         clock.time = start + index / 10
         assert fast_rules.reserve(made, purse, clock.time, 0.0) == 0.0
@@ -191,7 +191,7 @@ def test_rate_budget_at_exact_pace_pays_every_time(start: float) -> None:
 def test_budget_that_waits_promises_the_same_time(budget: sp.RateBudget) -> None:
     rng, clock = Random(5), RunClock()
     shipped = sp.RateBudget(**budget.fields(), clock=clock)
-    made, purse = rules(sp.Retry(budget=budget)), layout.records(layout.Purse, 1)[0]
+    made, purse = rules(sp.Retry(budget=budget)), layout.records(layout.PurseRecord, 1)[0]
     waited = 0
     for _ in range(ROUNDS):
         clock.time += rng.random()

@@ -30,13 +30,13 @@ def request(**values: Any) -> dict[str, Any]:
     return {**job(**values), "policies": [{"toml": TEXT}]}
 
 
-async def messages(worker: page_runs.Worker, **values: Any) -> list[dict[str, Any]]:
+async def messages(worker: page_runs.RunProcess, **values: Any) -> list[dict[str, Any]]:
     return [message async for message in worker.play(job(**values))]
 
 
 def test_process_serves_one_run_after_the_other() -> None:
     async def body() -> None:
-        worker = page_runs.Worker()
+        worker = page_runs.RunProcess()
         try:
             first = await messages(worker)
             process = worker._process
@@ -59,7 +59,7 @@ def test_long_test_run_has_fewer_calls_than_the_fast_engine_takes_over() -> None
 
 def test_run_closed_early_ends_its_process_and_the_next_run_has_another() -> None:
     async def body() -> None:
-        worker = page_runs.Worker()
+        worker = page_runs.RunProcess()
         try:
             playing = worker.play(job(**LONG))
             assert (await anext(playing))["type"] == "progress"
@@ -175,10 +175,10 @@ def test_cancelled_job_sends_only_its_cancellation() -> None:
             sent.append((kind, more))
 
     out: Any = Out()
-    page_worker.Job(3, out, {3}).play(job())
+    page_worker.PageRun(3, out, {3}).play(job())
     assert sent == [("cancelled", {})]
     sent.clear()
-    page_worker.Job(4, out, {3}).play(job())
+    page_worker.PageRun(4, out, {3}).play(job())
     assert [kind for kind, _ in sent][-1] == "done"
 
 

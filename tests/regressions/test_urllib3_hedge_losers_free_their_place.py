@@ -21,7 +21,7 @@ CALLS = 60
 
 
 def test_every_place_is_free_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    port = stormproof.urllib3._Port
+    port = stormproof.urllib3._Urllib3Port
     discarded: list[object] = []
     own = port.discard
     monkeypatch.setattr(port, "discard", lambda *given: (discarded.append(given[1]), own(*given))[1])

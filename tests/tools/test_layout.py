@@ -71,3 +71,28 @@ def test_names_of_test_files_are_unique() -> None:
 def test_import_of_the_tools_is_listed_as_a_breach() -> None:
     here = Path(__file__).parent.relative_to(ROOT).as_posix()
     assert any("test_bench" in breach for breach in breaches(here, ("verification",)))
+
+
+#: Doors for several libraries or servers offer each of them a class of the same name.
+NAMES_OF_SEVERAL_DOORS = {
+    "AsyncTransport",
+    "DeadlineMiddleware",
+    "RedisStore",
+    "RefusalMiddleware",
+    "SheddingMiddleware",
+    "StoreUnavailable",
+    "Transport",
+}
+
+
+def test_class_names_mean_one_thing_but_for_protocols_and_doors() -> None:
+    source = ROOT / "src" / "stormproof"
+    names = Counter(
+        node.name
+        for path in source.rglob("*.py")
+        if not path.is_relative_to(source / "compat")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef) and not any("Protocol" in ast.unparse(base) for base in node.bases)
+    )
+    assert len(names) > 400
+    assert {name for name, times in names.items() if times > 1} == NAMES_OF_SEVERAL_DOORS

@@ -10,7 +10,7 @@ from yarl import URL
 
 from .._primitives.errors import Permanent
 from . import aiohttp_internals as internals
-from .body import WHOLE, AsyncBody, Once, Refused, replay_of
+from .body import WHOLE, AsyncBody, NotRepeatable, OneShot, replay_of
 from .headers import announced, has_field
 
 TYPE_CHECKING = False
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .draft import Draft
 
 
-class Call:
+class AiohttpCall:
     """One request, and how to send it; ``sent`` if that has begun."""
 
     __slots__ = ("handler", "request", "sent")
@@ -32,7 +32,7 @@ class Call:
         self.sent = False
 
 
-class _Payload(Once):
+class _Payload(OneShot):
     """A payload that knows itself whether it can be written again."""
 
     __slots__ = ("_payload",)
@@ -51,7 +51,7 @@ class _Watched:
 
     __slots__ = ("_inner", "_once")
 
-    def __init__(self, inner: AsyncIterator[bytes], once: Once) -> None:
+    def __init__(self, inner: AsyncIterator[bytes], once: OneShot) -> None:
         self._inner = inner
         self._once = once
 
@@ -66,7 +66,7 @@ class _Watched:
         return getattr(self._inner, name)
 
 
-class Port:
+class AiohttpPort:
     """See `port.Port`. The timeouts are the session's; a scope that ends cuts an attempt off itself."""
 
     name = "aiohttp"
@@ -78,42 +78,48 @@ class Port:
 
     # Requests.
 
-    def native(self, call: Call) -> aiohttp.ClientRequest:
+    def native(self, call: AiohttpCall) -> aiohttp.ClientRequest:
         return call.request
 
-    def method(self, call: Call) -> str:
+    def method(self, call: AiohttpCall) -> str:
         return call.request.method
 
-    def url(self, call: Call) -> str:
+    def url(self, call: AiohttpCall) -> str:
         return str(call.request.url)
 
-    def headers(self, call: Call) -> list[tuple[str, str]]:
+    def headers(self, call: AiohttpCall) -> list[tuple[str, str]]:
         return list(call.request.headers.items())
 
-    def has_field(self, call: Call, names: frozenset[str | bytes]) -> bool:
+    def has_field(self, call: AiohttpCall, names: frozenset[str | bytes]) -> bool:
         return has_field(call.request.headers.items(), names)
 
-    def simple(self, call: Call, methods: frozenset[str]) -> bool:
+    def simple(self, call: AiohttpCall, methods: frozenset[str]) -> bool:
         request = call.request
         return request.method in methods and (not request.body or isinstance(request.body, BytesPayload))
 
-    def replay(self, call: Call, limit: int | None) -> Replay:
+    def replay(self, call: AiohttpCall, limit: int | None) -> Replay:
         payload = call.request.body
         if not payload:
             return WHOLE
         by_size = replay_of(b"", payload.size, limit)
-        if isinstance(by_size, Refused) or isinstance(payload, BytesPayload) or _made(payload) is not None:
+        if (
+            isinstance(by_size, NotRepeatable)
+            or isinstance(payload, BytesPayload)
+            or _made(payload) is not None
+        ):
             return by_size
         once = _Payload(payload)
         # Older releases of aiohttp treat a payload that was read in part as unread.
         internals.wrap_iterator(payload, lambda inner: _Watched(inner, once))
         return once
 
-    def keep_header(self, call: Call, name: str, value: str) -> None:
+    def keep_header(self, call: AiohttpCall, name: str, value: str) -> None:
         call.request.headers[name] = value
         self._on_key(call.request, name, value)
 
-    def prepare(self, call: Call, draft: Draft | None, extra: dict[str, str], limit_s: float | None) -> Call:
+    def prepare(
+        self, call: AiohttpCall, draft: Draft | None, extra: dict[str, str], limit_s: float | None
+    ) -> AiohttpCall:
         request = internals.copy(call.request)
         if draft is None:
             request.headers = CIMultiDict(request.headers)
@@ -123,11 +129,11 @@ class Port:
             if draft.moved:
                 request.server_hostname = None
         request.headers.update(extra)
-        return Call(request, call.handler)
+        return AiohttpCall(request, call.handler)
 
     # Doing.
 
-    async def fetch(self, call: Call, most: int) -> aiohttp.ClientResponse:
+    async def fetch(self, call: AiohttpCall, most: int) -> aiohttp.ClientResponse:
         # Attempts may overlap, and a request remembers how it is being sent.
         request = internals.copy(call.request) if call.sent else call.request
         call.sent = True
@@ -197,7 +203,7 @@ class Port:
     def is_response(self, value: object) -> bool:
         return isinstance(value, aiohttp.ClientResponse)
 
-    def status_error(self, call: Call, response: aiohttp.ClientResponse) -> Exception:
+    def status_error(self, call: AiohttpCall, response: aiohttp.ClientResponse) -> Exception:
         error = aiohttp.ClientResponseError(
             response.request_info,
             response.history,
@@ -208,7 +214,7 @@ class Port:
         error.response = response  # type: ignore[attr-defined]
         return error
 
-    def timeout_error(self, call: Call, message: str) -> Exception:
+    def timeout_error(self, call: AiohttpCall, message: str) -> Exception:
         return aiohttp.SocketTimeoutError(message)
 
 

@@ -106,7 +106,7 @@ class Replay:
 WHOLE = Replay()
 
 
-class Refused(Replay):
+class NotRepeatable(Replay):
     """Not to be sent again, whatever happens."""
 
     __slots__ = ("why",)
@@ -137,7 +137,7 @@ class Files(Replay):
             file.seek(start)
 
 
-class Once(Replay):
+class OneShot(Replay):
     """A stream that can be read once. ``touched`` is set when reading begins."""
 
     __slots__ = ("touched",)
@@ -163,15 +163,15 @@ def replay_of(content: object, length: int | None, limit: int | None) -> Replay:
     if length is None and isinstance(content, (bytes, bytearray, memoryview, str)):
         length = content.nbytes if isinstance(content, memoryview) else len(content)
     if limit is not None and (length or 0) > limit:
-        return Refused(f"its body cannot be sent again: {length} bytes are more than {limit} (replay=)")
+        return NotRepeatable(f"its body cannot be sent again: {length} bytes are more than {limit} (replay=)")
     if limit == 0 and length != 0:
-        return Refused("its body cannot be sent again: replay=0")
+        return NotRepeatable("its body cannot be sent again: replay=0")
     if isinstance(content, (bytes, bytearray, memoryview, str, Made)):
         return WHOLE
     if isinstance(content, (list, tuple)) and all(isinstance(part, (bytes, str)) for part in content):
         return WHOLE
     start = place(content)
-    return Once() if start is None else Files([(content, start)])
+    return OneShot() if start is None else Files([(content, start)])
 
 
 def place(file: object) -> int | None:

@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from .._context.deadlines import remaining
 from .._runtime.shielded_close import await_cancel_at_suspension, await_shielded
-from .body import WHOLE, Files, Once, Refused, place, replay_of
+from .body import WHOLE, Files, NotRepeatable, OneShot, place, replay_of
 from .headers import announced
 from .httpcore_pool import await_on_shared_connection, is_multiplexed, repair, repair_sync
 from .httpx_internals import clone, content_in_memory, content_length, given_stream, has_header, with_fields
@@ -144,7 +144,7 @@ class HttpxPort:
             rule = _of_parts(fields, length, limit)
         else:
             rule = replay_of(given_stream(stream), length, limit)
-        if isinstance(rule, Once):
+        if isinstance(rule, OneShot):
             watched = self._watched()
             watched.inner, watched.once = stream, rule
             request.stream = watched
@@ -227,11 +227,11 @@ def _of_parts(parts: Iterable[object], length: int | None, limit: int | None) ->
     if limit is not None and (length or 0) > limit:
         return replay_of(b"", length, limit)
     if limit == 0:
-        return Refused("its body cannot be sent again: replay=0")
+        return NotRepeatable("its body cannot be sent again: replay=0")
     given = [getattr(part, "file", b"") for part in parts]
     files = [file for file in given if not isinstance(file, (str, bytes))]
     if any(place(file) is None for file in files):
-        return Once()
+        return OneShot()
     return Files([(file, 0) for file in files]) if files else WHOLE
 
 

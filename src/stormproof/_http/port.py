@@ -59,7 +59,7 @@ if TYPE_CHECKING:
         def replay(self, request: RequestT_contra, limit: int | None, /) -> Replay:
             """Return the rule for sending its body again (see `body.replay_of`). Called once, before the
             first attempt unless it is `simple`: the place to wrap a stream that can be read only once, so
-            that `Once.touched` is set."""
+            that `OneShot.touched` is set."""
             ...
 
         # Changing a request.

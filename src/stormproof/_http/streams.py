@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Iterator
     from typing import Any
 
-    from .body import Once
+    from .body import OneShot
 
 
 class Watched:
     """A request stream that records that reading has begun."""
 
     inner: Any
-    once: Once
+    once: OneShot
 
     def __iter__(self) -> Iterator[bytes]:
         self.once.touched = True

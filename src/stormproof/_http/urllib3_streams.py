@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from urllib3 import BaseHTTPResponse
 
-    from .body import Once
+    from .body import OneShot
 
     #: As urllib3 takes it.
     TimeoutValue = Timeout | float | None
@@ -24,7 +24,7 @@ _CHUNK = 16384
 class WatchedBody:
     """A request body that can be read once, and records that reading has begun."""
 
-    def __init__(self, inner: Iterable[bytes] | IO[bytes], once: Once) -> None:
+    def __init__(self, inner: Iterable[bytes] | IO[bytes], once: OneShot) -> None:
         self._inner = inner
         self._once = once
 
@@ -43,7 +43,7 @@ class WatchedFile(WatchedBody):
         return self._inner.read(size)
 
 
-def watched(body: Iterable[bytes] | IO[bytes], once: Once) -> WatchedBody:
+def watched(body: Iterable[bytes] | IO[bytes], once: OneShot) -> WatchedBody:
     return (WatchedFile if hasattr(body, "read") else WatchedBody)(body, once)
 
 

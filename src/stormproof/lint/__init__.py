@@ -14,7 +14,7 @@ import sys
 from .comments import Ignored
 from .findings import Finding, Place, lines_of
 from .loops import Loop
-from .policyfile import SUFFIXES, Broken
+from .policyfile import SUFFIXES, BrokenFile
 from .policyfile import read as read_policies
 from .rule import Rule
 from .rules import BY_CODE, RULES
@@ -44,7 +44,7 @@ def check(text: str, path: str, settings: Settings | None = None) -> list[Findin
     found: set[tuple[Place, str, str]] = set()
     try:
         loops, module = _read(text, path, settings.strict)
-    except Broken as error:
+    except BrokenFile as error:
         loops, module = [], None
         found.add((Place(error.line, 1, error.line, 2), "SP000", str(error)))
     for rule in RULES:
@@ -84,7 +84,7 @@ def _waits_in_a_test(loop: Loop, path: str) -> bool:
 
 
 def _read(text: str, path: str, strict: bool) -> tuple[list[Loop], Module | None]:
-    """The retries in ``text``, and the module they are in unless it is a policy file. Raises `Broken`."""
+    """The retries in ``text``, and the module they are in unless it is a policy file. Raises `BrokenFile`."""
     is_python = not path.lower().endswith(SUFFIXES)
     if is_python and not worth_reading(text):
         return [], None
@@ -98,4 +98,4 @@ def _read(text: str, path: str, strict: bool) -> tuple[list[Loop], Module | None
             return [], None
         message = getattr(error, "msg", None) or str(error) or type(error).__name__
         what = "Python" if is_python else "a policy file"
-        raise Broken(f"is not {what}: {message}", getattr(error, "lineno", None)) from None
+        raise BrokenFile(f"is not {what}: {message}", getattr(error, "lineno", None)) from None

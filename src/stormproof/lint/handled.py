@@ -23,7 +23,7 @@ _BROAD = {"Exception", "BaseException", "RequestException"}
 
 
 @dataclass(frozen=True, slots=True)
-class Retried:
+class RetriedErrors:
     """Which errors a retry retries: all of them, or those that ``names`` lists; ``bases`` are a file's."""
 
     everything: bool
@@ -31,7 +31,7 @@ class Retried:
     bases: dict[str, set[str]]
 
     @classmethod
-    def by(cls, loop: Loop, bases: dict[str, set[str]]) -> Retried:
+    def by(cls, loop: Loop, bases: dict[str, set[str]]) -> RetriedErrors:
         """Return what ``loop`` retries."""
         names = frozenset(name.rpartition(".")[2] for name in loop.catches or ())
         wide = not names.isdisjoint({"Exception", "BaseException"})
@@ -53,7 +53,7 @@ def bases_in(tree: ast.Module) -> dict[str, set[str]]:
     return {node.name: {name_of(base) for base in node.bases} - {"", node.name} for node in classes}
 
 
-def handled_calls(body: Sequence[ast.AST], retried: Retried) -> set[int]:
+def handled_calls(body: Sequence[ast.AST], retried: RetriedErrors) -> set[int]:
     """Return the ids of the calls in ``body`` whose failures end in a handler, unseen by the retry."""
     kept = [inner for node in _tries(body) if _keeps(node, retried) for inner in node.body]
     return {id(call) for call in calls_in(kept)}
@@ -63,7 +63,7 @@ def _tries(body: Iterable[ast.AST]) -> Iterator[ast.Try]:
     return (node for node in walk(list(body)) if isinstance(node, ast.Try))
 
 
-def _keeps(node: ast.Try, retried: Retried) -> bool:
+def _keeps(node: ast.Try, retried: RetriedErrors) -> bool:
     """Return True if a broad handler of ``node`` keeps the failure, and none above it lets one pass."""
     for handler in node.handlers:
         if _lets_pass(handler, retried):
@@ -73,7 +73,7 @@ def _keeps(node: ast.Try, retried: Retried) -> bool:
     return False
 
 
-def _lets_pass(handler: ast.ExceptHandler, retried: Retried) -> bool:
+def _lets_pass(handler: ast.ExceptHandler, retried: RetriedErrors) -> bool:
     for inner in (n for n in walk(handler.body) if isinstance(n, ast.Raise)):
         error = inner.exc.func if isinstance(inner.exc, ast.Call) else inner.exc
         name = "" if error is None else name_of(error)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".toml", ".json", ".yaml", ".yml")
 
 
-class Broken(Exception):
+class BrokenFile(Exception):
     """The file does not describe policies: what is wrong, and the line."""
 
     def __init__(self, message: str, line: int | None) -> None:
@@ -39,7 +39,7 @@ class Broken(Exception):
 
 
 def read(text: str, path: str) -> list[Loop]:
-    """The retries of every policy in ``text``. Raises `Broken`; imports nothing that the file names."""
+    """The retries of every policy in ``text``. Raises `BrokenFile`; imports nothing that the file names."""
     try:
         document = sources.parse(text, os.path.splitext(path)[1], path)
         named = document.data
@@ -47,7 +47,7 @@ def read(text: str, path: str) -> list[Loop]:
         lines = lines_of(text)
         return [loop for row in rows.values() for loop in _loops(row, named, lines)]
     except ConfigError as error:
-        raise Broken(": ".join(part for part in (error.key, error.message) if part), error.line) from None
+        raise BrokenFile(": ".join(part for part in (error.key, error.message) if part), error.line) from None
 
 
 def _loops(row: Pipeline, named: Any, lines: list[str]) -> list[Loop]:

@@ -31,7 +31,7 @@ import sys
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from .handled import Retried, handled_calls
+from .handled import RetriedErrors, handled_calls
 from .statements import REPORTS, calls_in, name_of, targets, words_of
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class Reach:
         body: Sequence[ast.AST],
         caught: Sequence[str],
         function: Function | None,
-        retried: Retried | None = None,
+        retried: RetriedErrors | None = None,
         hops: int = _HOPS,
     ) -> bool:
         """Return True if there is evidence that ``body``, a part of ``function``, calls another machine.
@@ -195,7 +195,7 @@ class Reach:
         return any(self._is_remote(call, function, retried, hops) for call in calls)
 
     def library_retry_leaves_machine(
-        self, function: Function, caught: Sequence[str], retried: Retried | None
+        self, function: Function, caught: Sequence[str], retried: RetriedErrors | None
     ) -> bool:
         """Return True as `leaves_machine` does; one may guess it from a library that the file imports."""
         if _says(_SAYS_LOCAL, function.name, function.owner or ""):
@@ -231,7 +231,7 @@ class Reach:
         return bool(origins) and all(origin.partition(".")[0] in local for origin in origins)
 
     def _is_remote(
-        self, call: ast.Call, function: Function | None, retried: Retried | None, hops: int
+        self, call: ast.Call, function: Function | None, retried: RetriedErrors | None, hops: int
     ) -> bool:
         origins = self._origins(call.func)
         if any(map(self._networks.match, origins)) and (self._guesses or not self._only_makes(call)):

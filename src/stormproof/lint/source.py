@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from . import byhand, clients, libraries, ours, sdks, too_many
 from .findings import Place, lines_of
-from .handled import Retried, bases_in, handled_calls
+from .handled import RetriedErrors, bases_in, handled_calls
 from .loops import Function, Loop
 from .names import Names, Use
 from .remote import Reach
@@ -74,7 +74,7 @@ class Module:
     def handled_in(self, loop: Loop) -> set[int]:
         """Return the ids of the calls whose failures a handler inside ``loop`` keeps from it."""
         body = loop.body if loop.by_hand or loop.function is None else loop.function.node.body
-        return handled_calls(body, Retried.by(loop, self._bases))
+        return handled_calls(body, RetriedErrors.by(loop, self._bases))
 
     def _walk(self, tree: ast.Module) -> None:
         for statement in tree.body:
@@ -134,7 +134,7 @@ class Module:
         if loop is not None:
             loop.function = function
             loop.remote = loop.any_status or self._reach.leaves_machine(
-                loop.body, loop.catches or (), function, Retried.by(loop, self._bases)
+                loop.body, loop.catches or (), function, RetriedErrors.by(loop, self._bases)
             )
             self.loops.append(loop)
 
@@ -162,7 +162,7 @@ class Module:
                 loop.remote = False
             elif retried is not None and not retried.is_stub:
                 # A retry that is made in a function does not retry all of it.
-                sees = None if function is None else Retried.by(loop, self._bases)
+                sees = None if function is None else RetriedErrors.by(loop, self._bases)
                 loop.remote = self._reach.library_retry_leaves_machine(retried, evidence, sees)
             elif retried is None and loop.library in libraries.GENERAL:
                 loop.remote = self._reach.leaves_machine_at_import(evidence)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from stormproof._http.body import WHOLE, AsyncBody, Body, Files, Once, place, replay_of
+from stormproof._http.body import WHOLE, AsyncBody, Body, Files, OneShot, place, replay_of
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ class RaisesOnTell(io.BytesIO):
 )
 def test_one_shot_body_is_refused_once_touched(make: Any) -> None:
     replay = replay_of(make(), None, 100)
-    assert isinstance(replay, Once) and not replay.shared
+    assert isinstance(replay, OneShot) and not replay.shared
     # Nothing has been read of it yet: a connection that was refused did no harm.
     assert replay.refusal() is None
     replay.touched = True

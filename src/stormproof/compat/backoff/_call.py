@@ -1,7 +1,7 @@
 """The rules of the loop, for functions and blocks, sync and async: when to stop, how long to wait.
 
-`Call.begin`, `Call.returned` and `Call.failed` are the one text of them: generators that yield each handler
-with its argument and are sent its answer, so that the loops differ only in how they call and sleep.
+`TriedCall.begin`, `returned` and `failed` are the one text of them: generators that yield each handler with
+its argument and are sent its answer, so that the loops differ only in how they call and sleep.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Waits = Generator[Any, Any, Any]
 Steps = Generator[tuple[Handler, Any], Any, bool]
 
 
-class Call:
+class TriedCall:
     """One call of a decorated function, or one block: its tries so far, its clock and its waits."""
 
     def __init__(

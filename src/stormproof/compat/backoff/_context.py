@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ._async import follow as follow_async
-from ._call import Call, maybe_call, next_wait
+from ._call import TriedCall, maybe_call, next_wait
 from ._jitter import full_jitter
 from ._plan import make_plan, never
 from ._sync import follow
@@ -135,8 +135,8 @@ async def _async_attempts(plan: Plan) -> AsyncGenerator[Attempt, None]:
         await asyncio.sleep(call.wait)
 
 
-def _call(plan: Plan) -> Call:
-    return Call(plan, None, (), {}, maybe_call=maybe_call, next_wait=next_wait, wall=_wall)
+def _call(plan: Plan) -> TriedCall:
+    return TriedCall(plan, None, (), {}, maybe_call=maybe_call, next_wait=next_wait, wall=_wall)
 
 
 def _wall() -> Any:

@@ -8,7 +8,7 @@ import functools
 import time
 from typing import TYPE_CHECKING, Any
 
-from ._call import Call
+from ._call import TriedCall
 from ._call import maybe_call as _maybe_call
 from ._call import next_wait as _next_wait
 
@@ -25,7 +25,7 @@ def retry_function(target: Callable[..., Any], plan: Plan) -> Callable[..., Any]
 
     @functools.wraps(target)
     def retry(*args: object, **kwargs: object) -> Any:
-        call = Call(plan, target, args, kwargs, maybe_call=_maybe_call, next_wait=_next_wait, wall=_wall)
+        call = TriedCall(plan, target, args, kwargs, maybe_call=_maybe_call, next_wait=_next_wait, wall=_wall)
         while True:
             follow(call.begin())
             call.read_elapsed()

@@ -52,7 +52,7 @@ def is_plain(rows: list[tuple[Shape, int, float | None]], scenario: Scenario) ->
     return not gated and (form.retry is None or type(form.retry.budget) in _COUNTING)
 
 
-class Call(Course):
+class PlainCall(Course):
     """A call that did not succeed at once."""
 
     __slots__ = ("began", "client")
@@ -87,10 +87,10 @@ class PlainDirect(Engine):
         self._counts = [0] * self._clients
         self._first_calls = np.full(self._clients, np.nan)
         #: Calls that have ended, to be used again.
-        self._spare: list[Call] = []
+        self._spare: list[PlainCall] = []
         #: Successes recorded and not counted yet: when, the number, and the client, or the call if that made
         #: several attempts.
-        self._ahead: deque[tuple[float, int, int | Call]] = deque()
+        self._ahead: deque[tuple[float, int, int | PlainCall]] = deque()
         self._judged: dict[Refusal | AttemptTimeout, tuple[Exception, Verdict | None]] = {}
         self._failures = self.recorder.failures
         self._done_at, self._began = self.recorder.done_at.append, self.recorder.began.append
@@ -168,7 +168,7 @@ class PlainDirect(Engine):
 
     # The way of a call: an attempt, then a success or a failure; a failure leads to another attempt, or ends.
 
-    def _again(self, call: Call) -> None:
+    def _again(self, call: PlainCall) -> None:
         call.number += 1
         self.recorder.tried.append(call.began)
         now = self.clock.time
@@ -177,7 +177,7 @@ class PlainDirect(Engine):
         self._answered(call, gone_at, self.backend.offer(now, place, gone_at, None))
 
     def _answered(
-        self, call: Call, gone_at: float, answer: float | Refusal | tuple[float, Refusal] | None
+        self, call: PlainCall, gone_at: float, answer: float | Refusal | tuple[float, Refusal] | None
     ) -> None:
         """The backend has said when, or how, it answers an attempt whose caller is gone at ``gone_at``."""
         if isinstance(answer, float):
@@ -198,26 +198,26 @@ class PlainDirect(Engine):
         elif isinstance(answer, Refusal):
             self._failed(call, answer)
 
-    def _succeed_at(self, when: float, call: Call) -> None:
+    def _succeed_at(self, when: float, call: PlainCall) -> None:
         """Record the success of the attempt just numbered, no earlier than any other, ahead of its time."""
         self._last_done = when
         self._done_at(when)
         self._began(call.began)
         self._ahead.append((when, self._number, call))
 
-    def _call(self, client: int, began: float) -> Call:
+    def _call(self, client: int, began: float) -> PlainCall:
         """Return a call whose first attempt has been sent."""
         if self._spare:
             call = self._spare.pop()
             call.begin_again()
         else:
-            call = Call.__new__(Call)
+            call = PlainCall.__new__(PlainCall)
             if self._retry is not None:
                 Course.__init__(call, self._retry, self._budget)
         call.client, call.began, call.number = client, began, 1
         return call
 
-    def _time_out_at(self, gone_at: float, call: Call) -> None:
+    def _time_out_at(self, gone_at: float, call: PlainCall) -> None:
         """Let the attempt just numbered time out. All clients have one timeout: that is mostly in order."""
         if gone_at == inf:
             return
@@ -227,17 +227,17 @@ class PlainDirect(Engine):
         else:
             heappush(self.heap, event)
 
-    def _too_late(self, call: Call) -> None:
+    def _too_late(self, call: PlainCall) -> None:
         self._failed(call, TIMEOUT)
 
-    def _fail_late(self, what: tuple[Call, Refusal]) -> None:
+    def _fail_late(self, what: tuple[PlainCall, Refusal]) -> None:
         self._failed(*what)
 
-    def _succeed_late(self, call: Call) -> None:
+    def _succeed_late(self, call: PlainCall) -> None:
         self.recorder.succeed_late(self.clock.time, call.began)
         self._count_success(call)
 
-    def _failed(self, call: Call, failure: Refusal | AttemptTimeout) -> None:
+    def _failed(self, call: PlainCall, failure: Refusal | AttemptTimeout) -> None:
         error, verdict = self._judged.get(failure) or self._judge(failure)
         retry, budget, owner = self._retry, self._budget, 0
         if retry is None:
@@ -301,7 +301,7 @@ class PlainDirect(Engine):
             elif counts_successes:
                 counts[0 if is_shared else winner] += 1
 
-    def _count_success(self, call: Call) -> None:
+    def _count_success(self, call: PlainCall) -> None:
         """Count the success of a call that made several attempts."""
         budget = self._budget
         if budget is not None:

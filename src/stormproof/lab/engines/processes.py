@@ -47,7 +47,7 @@ class RunClock:
         raise RuntimeError("nothing blocks in a simulation: time passes between events")
 
 
-class FleetBudget:
+class SimulatedFleetBudget:
     """A budget kept in a store that may be out of reach: then ``local``, this process's share of it."""
 
     __slots__ = ("_backend", "_local", "_own_mode", "shared")
@@ -141,7 +141,7 @@ class Copier:
         make: Any = type(original)
         local = make(**{**original.fields(), **changes}, clock=self._clock)
         mode = getattr(getattr(original, "store", None), "on_failure", "local")
-        return FleetBudget(budget, local, self._backend, mode)
+        return SimulatedFleetBudget(budget, local, self._backend, mode)
 
     def _part(self, original: object, made: dict[int, Any]) -> Any:
         kept = original.template if isinstance(original, Keyed) else original

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _began: ContextVar[float] = ContextVar("_began")
 
 
-class Process:
+class DrivenProcess:
     """One process: the policy with a state of its own, compiled around the call that it makes."""
 
     __slots__ = ("breakers", "budget", "call")
@@ -70,7 +70,7 @@ def _quietly(parts: list[Any], engine: Engine) -> Policy:
         return Policy(*parts, clock=engine.clock, rng=engine.draw)
 
 
-class Group:
+class DrivenGroup:
     """A class of clients, or the instances of a layer: one policy, a process each."""
 
     __slots__ = ("_connections", "_engine", "_next", "_row", "processes")
@@ -87,9 +87,9 @@ class Group:
         self._connections = connections
         self._row = row
         self._next = following
-        self.processes: list[Process | None] = [None] * size
+        self.processes: list[DrivenProcess | None] = [None] * size
 
-    def process(self, index: int) -> Process:
+    def process(self, index: int) -> DrivenProcess:
         found = self.processes[index]
         if found is None:
             place = (index + 0.5) / len(self.processes)
@@ -103,7 +103,7 @@ class Group:
                 async with pool:
                     await following(key, place)
 
-            found = self.processes[index] = Process(self._row, self._engine, call)
+            found = self.processes[index] = DrivenProcess(self._row, self._engine, call)
         return found
 
 
@@ -127,7 +127,7 @@ class Driven(Engine):
             service = self._layer(layer, service)
         # A client beyond whose timeout a layer works on is the client's affair: it has its own timeout.
         self.groups = self._groups = [
-            Group(self, limited(row, timeout), clients, service, scenario.connections)
+            DrivenGroup(self, limited(row, timeout), clients, service, scenario.connections)
             for row, clients, timeout in rows
         ]
 
@@ -153,7 +153,7 @@ class Driven(Engine):
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _call(self, process: Process, group: int, client: int, key: int, began: float) -> None:
+    async def _call(self, process: DrivenProcess, group: int, client: int, key: int, began: float) -> None:
         recorder = self.recorder
         _began.set(began)
         try:
@@ -235,11 +235,11 @@ class Driven(Engine):
         row = self._rows[0][0] if layer.policy == "same" else ()
         if layer.policy is not None and layer.policy != "same":
             row = layer.policy.strategies
-        group = Group(self, row, layer.instances, following)
+        group = DrivenGroup(self, row, layer.instances, following)
         queue = _own_queue(layer)
         turn = 0
 
-        async def work(process: Process, key: int) -> None:
+        async def work(process: DrivenProcess, key: int) -> None:
             if queue is not None:
                 now = self.clock.time
                 end = queue.serve(now, inf, None)

@@ -27,7 +27,7 @@ _HEADERS = (
 _NO_CONTENT_POLICY = b"default-src 'none'; frame-ancestors 'none'"
 
 
-class Refusal(Exception):
+class RejectedRequest(Exception):
     """A refused request: its status and the reason."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -37,19 +37,19 @@ class Refusal(Exception):
 
 
 def admit(scope: Any, hosts: frozenset[str], token: str) -> None:
-    """Admit the request, or raise `Refusal`. Pure: it reads only its arguments."""
+    """Admit the request, or raise `RejectedRequest`. Pure: it reads only its arguments."""
     headers: list[tuple[bytes, bytes]] = scope["headers"]
     host = _single(headers, b"host")
     if host is None or host.decode("latin-1").lower() not in hosts:
-        raise Refusal(421, "this host is not served here")
+        raise RejectedRequest(421, "this host is not served here")
     if scope["method"] not in ("GET", "HEAD", "POST"):
-        raise Refusal(405, "only GET, HEAD and POST are served")
+        raise RejectedRequest(405, "only GET, HEAD and POST are served")
     if scope["method"] == "POST":
         _admit_post(headers, host)
     if scope["path"].startswith("/api/"):
         given = _single(headers, TOKEN_HEADER)
         if given is None or not hmac.compare_digest(given, token.encode()):
-            raise Refusal(
+            raise RejectedRequest(
                 403, "the token is missing or wrong: open the address that `stormproof lab` printed"
             )
 
@@ -57,13 +57,13 @@ def admit(scope: Any, hosts: frozenset[str], token: str) -> None:
 def _admit_post(headers: list[tuple[bytes, bytes]], host: bytes) -> None:
     origin = _single(headers, b"origin")
     if origin is None or origin.lower() != b"http://" + host.lower():
-        raise Refusal(403, "this request comes from another page")
+        raise RejectedRequest(403, "this request comes from another page")
     kind = _single(headers, b"content-type")
     if kind is None or kind.partition(b";")[0].strip().lower() != b"application/json":
-        raise Refusal(415, "the body must be application/json")
+        raise RejectedRequest(415, "the body must be application/json")
     length = _single(headers, b"content-length")
     if length is None or not length.isdigit() or len(length) > 9 or int(length) > LARGEST_BODY:
-        raise Refusal(413, f"the body must announce its length, at most {LARGEST_BODY} bytes")
+        raise RejectedRequest(413, f"the body must announce its length, at most {LARGEST_BODY} bytes")
 
 
 def _single(headers: list[tuple[bytes, bytes]], name: bytes) -> bytes | None:
@@ -95,7 +95,7 @@ class Guard:
 
         try:
             admit(scope, self._hosts, self._token)
-        except Refusal as refusal:
+        except RejectedRequest as refusal:
             return await _refuse(refusal, guarded)
         await self._app(scope, receive, guarded)
 
@@ -108,7 +108,7 @@ def _with_guard_headers(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes,
     return [*((name, value) for name, value in headers if name.lower() != b"server"), *_HEADERS, *policy]
 
 
-async def _refuse(refusal: Refusal, send: Any) -> None:
+async def _refuse(refusal: RejectedRequest, send: Any) -> None:
     body = json.dumps({"error": {"message": refusal.message}}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     # The rest of the request is not read, so the connection cannot be used again.

@@ -34,7 +34,7 @@ class Busy(RuntimeError):
     """Another run is in progress."""
 
 
-class Worker:
+class RunProcess:
     """One process for runs. It is started early, and again after it had to be ended.
 
     There is one at a time: a new one is started when the last has gone.
@@ -145,7 +145,7 @@ class Runs:
     """The workers, the run in progress if any, and the last results."""
 
     def __init__(self) -> None:
-        self._workers = [Worker() for _ in range(MOST_POLICIES)]
+        self._workers = [RunProcess() for _ in range(MOST_POLICIES)]
         self._current: Run | None = None
         self._task: asyncio.Task[None] | None = None
         self._results: OrderedDict[str, dict[str, Any]] = OrderedDict()

@@ -30,7 +30,7 @@ _DIGITS = 5
 _MOST_BYTES = 4 * 1024**3
 
 
-class Job:
+class PageRun:
     """One run: sends its progress, and stops when it has been cancelled."""
 
     def __init__(self, number: int, out: Out, cancelled: set[int]) -> None:
@@ -154,7 +154,7 @@ def main() -> None:
     cancelled: set[int] = set()
     threading.Thread(target=_listen, args=(jobs, cancelled), daemon=True).start()
     while (request := jobs.get()) is not None:
-        Job(request["job"], out, cancelled).play(request)
+        PageRun(request["job"], out, cancelled).play(request)
         cancelled.discard(request["job"])
 
 

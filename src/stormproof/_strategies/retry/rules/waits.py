@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ...._primitives.options import Seconds
 
-    class Rule(Protocol):
+    class ArraySchedule(Protocol):
         """A schedule whose formula also takes arrays."""
 
         def delay(self, n: Any, prev: Any, u: Any) -> Any: ...
@@ -85,7 +85,7 @@ def per_n(owner: str, rule: Callable[[int], float], n: Any) -> Any:
     return np.array(table, dtype=float)[where].reshape(n.shape)
 
 
-def general(rule: Rule, n: Any, prev: Any, u: Any) -> Any:
+def general(rule: ArraySchedule, n: Any, prev: Any, u: Any) -> Any:
     """``delay`` for what its short way does not take: arrays, other kinds of number, and errors."""
     owner = type(rule).__name__
     if not any(getattr(value, "shape", ()) for value in (n, prev, u)):

@@ -10,7 +10,7 @@ import math
 
 from ...model.arrivals import Floats, Ints
 from .compilation import apart, compiled, prefetch
-from .layout import NO_BUDGET, SUCCESS, TIMEOUT, Due, Purse, Rows, Rules, Slot, State
+from .layout import NO_BUDGET, SUCCESS, TIMEOUT, Due, PurseRecord, Rows, RunRules, Slot, State
 
 #: Memory is asked for so many buckets before it is needed.
 _AHEAD = 8
@@ -80,7 +80,7 @@ def free_slot(s: State, slots: Rows[Slot], at: int) -> None:
 
 
 @compiled
-def put(r: Rules, s: State, slots: Rows[Slot], heap: Rows[Due], heads: Ints, at: int) -> None:
+def put(r: RunRules, s: State, slots: Rows[Slot], heap: Rows[Due], heads: Ints, at: int) -> None:
     """Let the event of slot ``at`` happen at its time, which is not past the end."""
     c = slots[at]
     c.next = -1
@@ -116,7 +116,7 @@ def put(r: Rules, s: State, slots: Rows[Slot], heap: Rows[Due], heads: Ints, at:
 
 
 @compiled
-def ask_for(purses: Rows[Purse], slices: Floats, client: int, all_of_it: bool) -> None:
+def ask_for(purses: Rows[PurseRecord], slices: Floats, client: int, all_of_it: bool) -> None:
     """The budget of this client will be needed soon: a run of many clients waits for memory most of all."""
     prefetch(purses, client, 0)
     if all_of_it:
@@ -126,7 +126,7 @@ def ask_for(purses: Rows[Purse], slices: Floats, client: int, all_of_it: bool) -
 
 @compiled
 def look_ahead(
-    r: Rules, s: State, slots: Rows[Slot], heads: Ints, purses: Rows[Purse], slices: Floats
+    r: RunRules, s: State, slots: Rows[Slot], heads: Ints, purses: Rows[PurseRecord], slices: Floats
 ) -> None:
     """Ask for what the events of the buckets after this one will need."""
     if s.bucket + 2 * _AHEAD >= len(heads):
@@ -142,12 +142,12 @@ def look_ahead(
 
 @compiled
 def open_bucket(
-    r: Rules,
+    r: RunRules,
     s: State,
     slots: Rows[Slot],
     heap: Rows[Due],
     heads: Ints,
-    purses: Rows[Purse],
+    purses: Rows[PurseRecord],
     slices: Floats,
     limit: float,
 ) -> None:

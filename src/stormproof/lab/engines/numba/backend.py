@@ -8,13 +8,13 @@ import math
 
 from ...model.arrivals import Floats, Ints
 from .compilation import compiled
-from .layout import ERRORS, SERVICE, Cold, Rows, Rules, State, Stretch, Words, World
+from .layout import ERRORS, SERVICE, Cold, Rows, RunRules, State, StretchRecord, Words, World
 from .randomness import draw, spread
 from .rules import take_token
 
 
 @compiled
-def _finish(row: Rows[Stretch], index: int, start: float, work: float) -> float:
+def _finish(row: Rows[StretchRecord], index: int, start: float, work: float) -> float:
     while True:
         factor = row[index].capacity
         if factor > 0.0:
@@ -29,7 +29,7 @@ def _finish(row: Rows[Stretch], index: int, start: float, work: float) -> float:
 
 
 @compiled
-def _amount(r: Rules, s: State, cold: Rows[Cold], mt: Words, kept: Floats, start: float) -> float:
+def _amount(r: RunRules, s: State, cold: Rows[Cold], mt: Words, kept: Floats, start: float) -> float:
     work = spread(mt, kept, SERVICE, r.work_kind, r.work, r.work_sigma)
     if s.cold < len(cold) and start >= cold[s.cold].at:
         if s.cold + 1 < len(cold) and start >= cold[s.cold + 1].at:
@@ -51,7 +51,7 @@ def _depth(s: State, line: Floats, now: float) -> int:
 
 
 @compiled
-def _lines_up(r: Rules, s: State, line: Floats, begun: Ints, start: float) -> None:
+def _lines_up(r: RunRules, s: State, line: Floats, begun: Ints, start: float) -> None:
     """One more waits, until ``start``."""
     s.waited += 1
     if r.queue >= 0:
@@ -66,7 +66,7 @@ def _lines_up(r: Rules, s: State, line: Floats, begun: Ints, start: float) -> No
 
 
 @compiled
-def serve(r: Rules, s: State, w: World, gone: float, share: float) -> float:
+def serve(r: RunRules, s: State, w: World, gone: float, share: float) -> float:
     """Return the end of work that arrives now; inf: its caller has gone by then, so drop it; -1: no room."""
     now, row, free = s.now, w.row, w.free
     start = free[0]
@@ -104,7 +104,7 @@ def serve(r: Rules, s: State, w: World, gone: float, share: float) -> float:
 
 
 @compiled
-def offer(r: Rules, s: State, w: World, step: int, client: int, gone: float) -> float:
+def offer(r: RunRules, s: State, w: World, step: int, client: int, gone: float) -> float:
     """An attempt arrives in ``step``: when it is served (inf: never), or minus the answer that refuses it.
 
     ``state.failing`` is the answer that it gets when it is served; 0: a success.

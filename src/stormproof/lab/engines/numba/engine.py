@@ -158,7 +158,7 @@ def _finished(world: layout.World, scenario: Scenario, until: float) -> Raw:
 
 def _world(form: Shape, scenario: Scenario, seed: int) -> layout.World:
     size = steps(scenario.duration, scenario.step)
-    rules, state = layout.records(layout.Rules, 1), layout.records(layout.State, 1)
+    rules, state = layout.records(layout.RunRules, 1), layout.records(layout.State, 1)
     answers: list[Refusal | None] = [None]
     answers += [Refusal(503, scenario.retry_after), Refusal(429, scenario.retry_after)]
     row, parts = _row(scenario, answers)
@@ -192,7 +192,7 @@ def _world(form: Shape, scenario: Scenario, seed: int) -> layout.World:
         kept=kept,
         verdicts=_verdicts(form, answers),
         ceilings=ceilings,
-        purses=layout.records(layout.Purse, purses if kind != layout.NO_BUDGET else 0),
+        purses=layout.records(layout.PurseRecord, purses if kind != layout.NO_BUDGET else 0),
         slices=np.zeros((purses, width)),
         asked=np.zeros(asked, np.uint8),
         failures=np.zeros(len(_REASONS), np.int64),
@@ -208,10 +208,10 @@ def _world(form: Shape, scenario: Scenario, seed: int) -> layout.World:
 
 def _row(
     scenario: Scenario, answers: list[Refusal | None]
-) -> tuple[layout.Rows[layout.Stretch], layout.Rows[layout.Part]]:
+) -> tuple[layout.Rows[layout.StretchRecord], layout.Rows[layout.PartRecord]]:
     """The stretches and the partitions in them; the refusals they give are added to ``answers``."""
     found = stretches(scenario)
-    row = layout.records(layout.Stretch, len(found))
+    row = layout.records(layout.StretchRecord, len(found))
     parts: list[tuple[float, bool]] = []
     for index, stretch in enumerate(found):
         ends = found[index + 1].begins if index + 1 < len(found) else math.inf
@@ -230,7 +230,7 @@ def _row(
             _is_quick(stretch, scenario),
         )
         parts += [(share, mode == "hang") for share, mode in stretch.parted]
-    return row, layout.records(layout.Part, parts)
+    return row, layout.records(layout.PartRecord, parts)
 
 
 def _is_quick(stretch: Stretch, scenario: Scenario) -> bool:
@@ -245,9 +245,9 @@ def _answer(answers: list[Refusal | None], hint: float | None) -> int:
     return len(answers) - 1
 
 
-def _verdicts(form: Shape, answers: list[Refusal | None]) -> layout.Rows[layout.Verdict]:
+def _verdicts(form: Shape, answers: list[Refusal | None]) -> layout.Rows[layout.VerdictRecord]:
     """Return the policy's verdict on each answer; the first is the timeout."""
-    found = layout.records(layout.Verdict, len(answers))
+    found = layout.records(layout.VerdictRecord, len(answers))
     for index, refusal in enumerate(answers):
         error = AttemptTimeout("the simulated attempt took too long") if refusal is None else refusal.error()
         reason = layout.R_TIMEOUT
@@ -270,7 +270,9 @@ def _verdicts(form: Shape, answers: list[Refusal | None]) -> layout.Rows[layout.
     return found
 
 
-def _fill_scenario(rules: layout.Rules, scenario: Scenario, row: layout.Rows[layout.Stretch]) -> None:
+def _fill_scenario(
+    rules: layout.RunRules, scenario: Scenario, row: layout.Rows[layout.StretchRecord]
+) -> None:
     latency, service = scenario.latency, scenario.service
     limit = scenario.limit_rps
     spread = latency if isinstance(latency, Spread) else Spread("fixed", latency)
@@ -297,7 +299,7 @@ def _fill_scenario(rules: layout.Rules, scenario: Scenario, row: layout.Rows[lay
         rules[name] = value
 
 
-def _fill_state(state: layout.State, row: layout.Rows[layout.Stretch], rules: layout.Rules) -> None:
+def _fill_state(state: layout.State, row: layout.Rows[layout.StretchRecord], rules: layout.RunRules) -> None:
     for name in ("free", "won_head", "won_tail", "lost_head", "lost_tail"):
         state[name] = -1
     for name in ("won", "lost", "soonest"):

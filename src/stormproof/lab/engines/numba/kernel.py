@@ -39,13 +39,13 @@ from .layout import (
     WINDOW,
     Done,
     Due,
-    Purse,
+    PurseRecord,
     Rows,
-    Rules,
+    RunRules,
     Slot,
     State,
-    Stretch,
-    Verdict,
+    StretchRecord,
+    VerdictRecord,
     Words,
     World,
 )
@@ -61,7 +61,14 @@ _NEVER = 2**63 - 1
 
 @compiled
 def begin(
-    r: Rules, s: State, c: Slot, asked: Words, purses: Rows[Purse], offered: Ints, now: float, client: int
+    r: RunRules,
+    s: State,
+    c: Slot,
+    asked: Words,
+    purses: Rows[PurseRecord],
+    offered: Ints,
+    now: float,
+    client: int,
 ) -> None:
     """A call begins."""
     s.now, s.turn = now, _NEVER
@@ -81,7 +88,9 @@ def begin(
 
 
 @compiled
-def send(r: Rules, s: State, c: Slot, row: Rows[Stretch], mt: Words, kept: Floats, done: Rows[Done]) -> None:
+def send(
+    r: RunRules, s: State, c: Slot, row: Rows[StretchRecord], mt: Words, kept: Floats, done: Rows[Done]
+) -> None:
     """An attempt is sent now. Over a network that takes time, its arrival is an event."""
     s.attempts += 1
     done[c.step].tries += 1
@@ -102,7 +111,7 @@ def send(r: Rules, s: State, c: Slot, row: Rows[Stretch], mt: Words, kept: Float
 
 @compiled
 def settled(
-    r: Rules, s: State, c: Slot, purses: Rows[Purse], done: Rows[Done], spreads: Words, end: float
+    r: RunRules, s: State, c: Slot, purses: Rows[PurseRecord], done: Rows[Done], spreads: Words, end: float
 ) -> int:
     """The attempt's answer was given at ``end``, or minus the answer that refuses it: what must happen now.
 
@@ -126,7 +135,9 @@ def settled(
 
 
 @compiled
-def pays(r: Rules, c: Slot, verdict: Verdict, purse: Purse, slices: Floats, now: float, left: float) -> float:
+def pays(
+    r: RunRules, c: Slot, verdict: VerdictRecord, purse: PurseRecord, slices: Floats, now: float, left: float
+) -> float:
     """The last step of `Course.next`: return the wait for the budget; -1: it does not pay."""
     if r.waits:
         delay = reserve(r, purse, now, min(left, 1e15))
@@ -138,13 +149,13 @@ def pays(r: Rules, c: Slot, verdict: Verdict, purse: Purse, slices: Floats, now:
 
 @compiled
 def failed(
-    r: Rules,
+    r: RunRules,
     s: State,
     c: Slot,
     answer: int,
-    verdicts: Rows[Verdict],
+    verdicts: Rows[VerdictRecord],
     ceilings: Floats,
-    purses: Rows[Purse],
+    purses: Rows[PurseRecord],
     slices: Floats,
     mt: Words,
 ) -> int:
@@ -202,7 +213,7 @@ def stray(s: State, slots: Rows[Slot], at: int) -> int:
 
 
 @apart
-def next_sample(r: Rules, s: State, slots: Rows[Slot], heap: Rows[Due], heads: Ints) -> None:
+def next_sample(r: RunRules, s: State, slots: Rows[Slot], heap: Rows[Due], heads: Ints) -> None:
     """Let the gauges be read at the end of the next step."""
     if s.samples < r.steps and s.now < r.duration:
         s.seq += 1
@@ -213,7 +224,7 @@ def next_sample(r: Rules, s: State, slots: Rows[Slot], heap: Rows[Due], heads: I
 
 
 @compiled
-def happen(w: World, r: Rules, s: State, c: Slot) -> int:
+def happen(w: World, r: RunRules, s: State, c: Slot) -> int:
     """Handle the event that slot ``c`` waits for. `WAITS`: another follows, `OVER`: the call has ended."""
     kind = c.kind
     if kind == SUCCESS:

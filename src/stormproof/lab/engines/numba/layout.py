@@ -22,7 +22,7 @@ Short = int
 _KINDS = {"float": "f8", "int": "i8", "Short": "i4"}
 
 
-class Record:
+class NumbaRecord:
     """Fields of a record, by their types; outside the kernel they are items by name."""
 
     def __getitem__(self, name: str) -> Any: ...
@@ -30,8 +30,8 @@ class Record:
     def __setitem__(self, name: str, value: object) -> None: ...
 
 
-R = TypeVar("R", bound=Record)
-R_co = TypeVar("R_co", bound=Record, covariant=True)
+R = TypeVar("R", bound=NumbaRecord)
+R_co = TypeVar("R_co", bound=NumbaRecord, covariant=True)
 
 
 class Rows(Protocol[R_co]):
@@ -47,14 +47,14 @@ class Rows(Protocol[R_co]):
     def __len__(self) -> int: ...
 
 
-def dtype_of(kind: type[Record]) -> np.dtype[np.void]:
+def dtype_of(kind: type[NumbaRecord]) -> np.dtype[np.void]:
     """The fields of a record in memory. The rules have one more, with a name only: see `stamp`."""
     fields = [(name, _KINDS[str(given)]) for name, given in kind.__annotations__.items()]
-    return np.dtype([*fields, (stamp(), "i8")] if kind is Rules else fields)
+    return np.dtype([*fields, (stamp(), "i8")] if kind is RunRules else fields)
 
 
 #: The stamp among them is a digest of files.
-_dtypes: dict[type[Record], np.dtype[np.void]] = {}
+_dtypes: dict[type[NumbaRecord], np.dtype[np.void]] = {}
 
 
 def records(kind: type[R], values: int | Sequence[tuple[float, ...]]) -> Rows[R]:
@@ -66,7 +66,7 @@ def records(kind: type[R], values: int | Sequence[tuple[float, ...]]) -> Rows[R]
     return cast("Rows[R]", found)
 
 
-class Slot(Record):
+class Slot(NumbaRecord):
     """One event to come, and the call that it concerns; ``step`` is the one in which it began."""
 
     time: float
@@ -89,7 +89,7 @@ class Slot(Record):
 SUCCESS, TIMEOUT, AGAIN, ARRIVE, STRAY, REFUSED, SAMPLE = range(7)
 
 
-class Due(Record):
+class Due(NumbaRecord):
     """An entry of the heap of events that are due soonest."""
 
     time: float
@@ -97,7 +97,7 @@ class Due(Record):
     slot: int
 
 
-class Stretch(Record):
+class StretchRecord(NumbaRecord):
     """Conditions from ``begins`` to ``ends``; ``fail`` and ``error`` are answers (0: no outage).
 
     ``parted`` is how many of the partitions, from ``parts`` on, there are.
@@ -117,14 +117,14 @@ class Stretch(Record):
     quick: int
 
 
-class Part(Record):
+class PartRecord(NumbaRecord):
     """A partition."""
 
     share: float
     hangs: int
 
 
-class Cold(Record):
+class Cold(NumbaRecord):
     """A cold cache."""
 
     at: float
@@ -132,7 +132,7 @@ class Cold(Record):
     warm: float
 
 
-class Verdict(Record):
+class VerdictRecord(NumbaRecord):
     """Meaning of an answer: answer 0 is the timeout, 1 "no room", 2 "over the limit"."""
 
     retry: int
@@ -150,7 +150,7 @@ SLICES = 20
 ROW = SLICES + 4
 
 
-class Purse(Record):
+class PurseRecord(NumbaRecord):
     """The budget of one client, as far as every call or success may touch it. ``due`` is when a success will
     count that has been written down already (``due_seq`` 0: there is none).
     """
@@ -168,7 +168,7 @@ FULL, EQUAL, SYMMETRIC, UNSPREAD, DECORRELATED, DECORRELATED_SAMPLE = range(6)
 FIXED, EXPONENTIAL, LOGNORMAL = range(3)
 
 
-class Done(Record):
+class Done(NumbaRecord):
     """The calls that succeed in a step: how many, and the sum of their latencies. Of the calls begun in it:
     how many succeed, and the attempts they make.
     """
@@ -179,7 +179,7 @@ class Done(Record):
     tries: int
 
 
-class Rules(Record):
+class RunRules(NumbaRecord):
     """Constants of a run. NaN or -1: none."""
 
     duration: float
@@ -234,7 +234,7 @@ class Rules(Record):
     waits: int
 
 
-class State(Record):
+class State(NumbaRecord):
     """State of a run, besides what is kept per client, per step and per event."""
 
     now: float
@@ -290,22 +290,22 @@ MORE, GROW, REPORT, PAUSE, DONE = range(5)
 class World(NamedTuple):
     """Every array of a run."""
 
-    rules: Rows[Rules]
+    rules: Rows[RunRules]
     state: Rows[State]
     slots: Rows[Slot]
     heap: Rows[Due]
     heads: Ints
-    row: Rows[Stretch]
-    parts: Rows[Part]
+    row: Rows[StretchRecord]
+    parts: Rows[PartRecord]
     free: Floats
     line: Floats
     begun: Ints
     cold: Rows[Cold]
     mt: Words
     kept: Floats
-    verdicts: Rows[Verdict]
+    verdicts: Rows[VerdictRecord]
     ceilings: Floats
-    purses: Rows[Purse]
+    purses: Rows[PurseRecord]
     slices: Floats
     asked: Words
     failures: Ints

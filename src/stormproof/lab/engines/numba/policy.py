@@ -83,7 +83,7 @@ def ceilings(retry: Retry) -> Floats | None:
     return np.array(found)
 
 
-def fill_policy(rules: layout.Rules, form: Shape, scenario: Scenario) -> Floats:
+def fill_policy(rules: layout.RunRules, form: Shape, scenario: Scenario) -> Floats:
     """Fill in the policy's part of ``rules``; the ceilings of its waits are returned."""
     rules["timeout"] = form.timeout
     rules["budget"] = layout.NO_BUDGET
@@ -105,7 +105,7 @@ def fill_policy(rules: layout.Rules, form: Shape, scenario: Scenario) -> Floats:
     return found
 
 
-def _fill_waits(rules: layout.Rules, backoff: Any) -> None:
+def _fill_waits(rules: layout.RunRules, backoff: Any) -> None:
     rules["min"] = backoff.min
     if isinstance(backoff, Decorrelated):
         rules["base"], rules["cap"] = backoff.base, backoff.cap
@@ -117,7 +117,7 @@ def _fill_waits(rules: layout.Rules, backoff: Any) -> None:
         rules["jitter"] = _JITTERS[backoff.jitter]
 
 
-def _fill_budget(rules: layout.Rules, budget: Any) -> None:
+def _fill_budget(rules: layout.RunRules, budget: Any) -> None:
     rules["budget"] = kind = _BUDGETS[type(budget)]
     rules["by_success"] = kind in (layout.EARNED, layout.QUOTA, layout.THROTTLE)
     if isinstance(budget, (Budget, WindowBudget)):

@@ -8,25 +8,25 @@ import numpy as np
 
 from ...model.arrivals import Floats, Ints
 from .compilation import apart, compiled, kept
-from .layout import RATE, Done, Purse, Rows, Rules, Slot, State, Words
+from .layout import RATE, Done, PurseRecord, Rows, RunRules, Slot, State, Words
 from .rules import count_due, held, settle
 
 
 @compiled
-def step_of(r: Rules, time: float) -> int:
+def step_of(r: RunRules, time: float) -> int:
     """The step of the time series in which something happened."""
     return int(min(int(time / r.step + 1e-9), r.steps - 1))
 
 
 @compiled
-def bin_of(r: Rules, bins: int, took: float) -> int:
+def bin_of(r: RunRules, bins: int, took: float) -> int:
     """The bin of a latency: the leading bits of the float, which are a logarithm of sorts."""
     place = int(np.float64(took).view(np.int64) >> r.shift) - r.lowest
     return min(max(place, 0), bins - 1)
 
 
 @compiled
-def succeeded(r: Rules, s: State, done: Rows[Done], spreads: Words, time: float, c: Slot) -> None:
+def succeeded(r: RunRules, s: State, done: Rows[Done], spreads: Words, time: float, c: Slot) -> None:
     """The call of slot ``c`` succeeds at ``time``."""
     step, took = step_of(r, time), time - c.began
     done[step].count += 1
@@ -38,7 +38,7 @@ def succeeded(r: Rules, s: State, done: Rows[Done], spreads: Words, time: float,
 
 
 @apart
-def settled_balance(r: Rules, purse: Purse, row: Floats, scratch: Floats, now: float) -> float:
+def settled_balance(r: RunRules, purse: PurseRecord, row: Floats, scratch: Floats, now: float) -> float:
     """Return what the budget holds when it is settled now; the budget itself stays unsettled."""
     made, tokens, last, tally = purse.made, purse.tokens, purse.last, purse.tally
     for index in range(len(row)):
@@ -56,13 +56,13 @@ def settled_balance(r: Rules, purse: Purse, row: Floats, scratch: Floats, now: f
 
 @apart
 def sample(
-    r: Rules,
+    r: RunRules,
     s: State,
     queue: Floats,
     balance: Floats,
     asked: Words,
     begun: Ints,
-    purses: Rows[Purse],
+    purses: Rows[PurseRecord],
     rows: Floats,
     scratch: Floats,
 ) -> None:

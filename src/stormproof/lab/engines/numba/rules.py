@@ -27,8 +27,8 @@ from .layout import (
     SYMMETRIC,
     THROTTLE,
     WINDOW,
-    Purse,
-    Rules,
+    PurseRecord,
+    RunRules,
     State,
 )
 
@@ -36,7 +36,7 @@ _LARGEST = sys.float_info.max
 
 
 @apart
-def wait_for(r: Rules, ceilings: Floats, n: int, prev: float, u: float) -> float:
+def wait_for(r: RunRules, ceilings: Floats, n: int, prev: float, u: float) -> float:
     """The wait before retry ``n`` after one of ``prev`` seconds; NaN: none before."""
     if r.jitter == DECORRELATED or r.jitter == DECORRELATED_SAMPLE:
         before = r.base if math.isnan(prev) else prev
@@ -148,7 +148,7 @@ def add(row: Floats, width: float, window: float, amount: float, elapsed: float)
 
 
 @compiled
-def open_purse(r: Rules, purse: Purse, now: float) -> None:
+def open_purse(r: RunRules, purse: PurseRecord, now: float) -> None:
     """A budget is made when its process makes its first call."""
     if purse.made == 0.0:
         purse.made = 1.0
@@ -157,7 +157,7 @@ def open_purse(r: Rules, purse: Purse, now: float) -> None:
 
 
 @apart
-def settle(r: Rules, purse: Purse, row: Floats, now: float) -> None:
+def settle(r: RunRules, purse: PurseRecord, row: Floats, now: float) -> None:
     """`Allowance._credit` of each kind; for `EARNED`, `budget.rules.settle`."""
     open_purse(r, purse, now)
     fresh, opened = purse.tally, purse.last
@@ -182,7 +182,7 @@ def settle(r: Rules, purse: Purse, row: Floats, now: float) -> None:
 
 
 @compiled
-def held(r: Rules, purse: Purse, row: Floats) -> float:
+def held(r: RunRules, purse: PurseRecord, row: Floats) -> float:
     """Return what is held since the last settlement, as `Allowance._held` does."""
     if r.budget == WINDOW:
         return float(max(0.0, r.ratio * total(row[:ROW]) + r.floor * r.window - total(row[ROW:])))
@@ -213,7 +213,7 @@ def take_token(rate: float, burst: float, level: float, last: float, now: float)
 
 
 @apart
-def reserve(r: Rules, purse: Purse, now: float, most: float) -> float:
+def reserve(r: RunRules, purse: PurseRecord, now: float, most: float) -> float:
     """`RateBudget`: the wait for a token, at most ``most`` seconds; -1: refused."""
     open_purse(r, purse, now)
     purse.tally = now
@@ -230,7 +230,9 @@ def reserve(r: Rules, purse: Purse, now: float, most: float) -> float:
 
 
 @compiled
-def withdraw(r: Rules, purse: Purse, row: Floats, now: float, timeout: bool, throttle: bool) -> float:
+def withdraw(
+    r: RunRules, purse: PurseRecord, row: Floats, now: float, timeout: bool, throttle: bool
+) -> float:
     """Pay for one retry and return the amount; 0: refused."""
     if r.budget == RATE:
         return 1.0 if reserve(r, purse, now, 0.0) == 0.0 else 0.0
@@ -258,7 +260,7 @@ def withdraw(r: Rules, purse: Purse, row: Floats, now: float, timeout: bool, thr
 
 
 @compiled
-def credited(r: Rules, purse: Purse, row: Floats, now: float, spent: float) -> None:
+def credited(r: RunRules, purse: PurseRecord, row: Floats, now: float, spent: float) -> None:
     """A call succeeded whose last retry paid ``spent``; NaN: there was none."""
     if r.budget == QUOTA and not math.isnan(spent):
         settle(r, purse, row, now)
@@ -269,13 +271,13 @@ def credited(r: Rules, purse: Purse, row: Floats, now: float, spent: float) -> N
 
 
 @compiled
-def _has_come(s: State, purse: Purse) -> bool:
+def _has_come(s: State, purse: PurseRecord) -> bool:
     """Return True if the success that is due comes before the current event."""
     return bool(purse.due < s.now or (purse.due == s.now and purse.due_seq < s.turn))
 
 
 @compiled
-def count_due(s: State, purse: Purse) -> None:
+def count_due(s: State, purse: PurseRecord) -> None:
     """Count the success that was written down ahead of its time, if that has come."""
     if purse.due_seq > 0 and _has_come(s, purse):
         purse.tally += 1.0
@@ -283,7 +285,7 @@ def count_due(s: State, purse: Purse) -> None:
 
 
 @compiled
-def count_later(s: State, purse: Purse, time: float, seq: int) -> bool:
+def count_later(s: State, purse: PurseRecord, time: float, seq: int) -> bool:
     """Let a success count at ``time``; False: another one is due already, so this takes an event."""
     count_due(s, purse)
     if purse.due_seq > 0:
@@ -293,7 +295,7 @@ def count_later(s: State, purse: Purse, time: float, seq: int) -> bool:
 
 
 @compiled
-def debited(r: Rules, purse: Purse, row: Floats, now: float) -> None:
+def debited(r: RunRules, purse: PurseRecord, row: Floats, now: float) -> None:
     """A retryable failure happened."""
     if r.budget == THROTTLE:
         settle(r, purse, row, now)
