@@ -101,10 +101,10 @@ class FleetBudget(Member):
                 self.purse.held = -self._owed
             self.purse.most = max(1.0, owner.burst)
             self.purse.take(self._owed, granted, level / MILLION, instances)
-            held, at = self.purse.held, owner.last_reading
+            tokens, at = self.purse.held, owner.last_reading
         self._answered(now, self.purse, granted < self._wanted, 0.0, at)
         self.next_at = min(self.next_at, now + WARM_S)
-        self._emit_exchanged(granted, held, level / MILLION, instances)
+        self._emit_exchanged(granted, tokens, level / MILLION, instances)
 
     def _leave(self, owner: Budget) -> None:
         if self.on_failure != "local":
@@ -125,11 +125,11 @@ class FleetBudget(Member):
             self._share.pay_for(spent)
 
     def release_request(self) -> Request | None:
-        held = 0 if self.alone or self.answered_at is None else self.purse.held
-        if not held:
+        tokens = 0 if self.alone or self.answered_at is None else self.purse.held
+        if not tokens:
             return None
-        self.purse.held -= held
-        owed, back = max(0, -held) * MILLION, -max(0, held) * MILLION
+        self.purse.held -= tokens
+        owed, back = max(0, -tokens) * MILLION, -max(0, tokens) * MILLION
         return self._request(0, self._burst, self._window, owed, back, self._epoch)
 
     def _begin(self, owner: Budget) -> None:

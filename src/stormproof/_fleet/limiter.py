@@ -140,11 +140,11 @@ class FleetLimiter(Member):
         now = self.bucket.last if owner is None else owner.clock_time()
         is_leased = not self.alone and self.answered_at is not None
         # Tokens booked by those in line stay theirs.
-        held = self.bucket.held(now) - round(self.bucket.queued) if is_leased else 0
-        if not held:
+        tokens = self.bucket.held(now) - round(self.bucket.queued) if is_leased else 0
+        if not tokens:
             return None
-        self.bucket.level -= held
-        owed, back = max(0, -held) * MILLION, -max(0, held) * MILLION
+        self.bucket.level -= tokens
+        owed, back = max(0, -tokens) * MILLION, -max(0, tokens) * MILLION
         return self._request(micro(self.rate), self.burst * MILLION, owed, back, 0, self._epoch)
 
     def _begin(self, owner: Limiter) -> None:

@@ -81,11 +81,11 @@ class Template:
             "__spec__": source.spec,
             "__builtins__": SHARED_NAMES,
         }
-        made = FunctionType(code, {**scope, **module}, code.co_name)
+        function = FunctionType(code, {**scope, **module}, code.co_name)
         if params != _STARRED[0]:
-            made.__defaults__ = like.__defaults__
-            made.__kwdefaults__ = like.__kwdefaults__
-        return made
+            function.__defaults__ = like.__defaults__
+            function.__kwdefaults__ = like.__kwdefaults__
+        return function
 
     def _compile(self, key: tuple[bool, str, str, str, bool, bool]) -> tuple[CodeType, WrapperSource]:
         is_async, params, args, packed, inline, checks = key

@@ -217,10 +217,10 @@ def run_all(
 ) -> list[Row]:
     """The rows of ``jobs``, in their order; what ``save`` already holds is not run again."""
     store = ResultStore(save)
-    made = Keys()
-    keys = [made.of(place, job) for place, job in enumerate(jobs)]
+    names = Keys()
+    keys = [names.of(place, job) for place, job in enumerate(jobs)]
     if save is not None:
-        _warn_of_unknown(made.unknown)
+        _warn_of_unknown(names.unknown)
     todo: dict[str, Job] = {}
     for key, job in zip(keys, jobs, strict=True):
         missing = key not in store.rows or (job.whole and store.rows[key].get("run") is None)

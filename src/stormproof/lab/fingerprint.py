@@ -90,12 +90,12 @@ class _Walk:
 
     def _globals(self, function: FunctionType) -> dict[str, Any]:
         known = function.__globals__
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for name in sorted(_names(function.__code__) & known.keys()):
             value = known[name]
             foreign = isinstance(value, FunctionType) and _package(value) != _package(function)
-            found[name] = (_name(value), value.__code__) if foreign else value
-        return found
+            values[name] = (_name(value), value.__code__) if foreign else value
+        return values
 
     def _code(self, code: CodeType) -> str:
         # Without names of files and lines: a function that moved is the same.
@@ -115,8 +115,8 @@ class _Walk:
             return f"{getattr(value, '__module__', None)}.{parts}({self._row(extra)})"
         make, given, *state = parts
         # Items of a list or dict come as iterators.
-        held = [list(part) if hasattr(part, "__next__") else part for part in state]
-        return f"{_name(make)}({self._row((given, held, *extra))})"
+        items = [list(part) if hasattr(part, "__next__") else part for part in state]
+        return f"{_name(make)}({self._row((given, items, *extra))})"
 
     def _shown(self, value: object) -> str:
         text = repr(value)

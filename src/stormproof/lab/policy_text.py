@@ -137,19 +137,19 @@ def _fields(made: object, form: Form | None) -> dict[str, Any]:
 
 def _form(made: object) -> Form | None:
     for table in (STRATEGIES, *(family.forms for family in FAMILIES.values())):
-        found = form_of(table, made)
-        if found is not None:
-            return found[1]
+        form = form_of(table, made)
+        if form is not None:
+            return form[1]
     return None
 
 
 def _defaults(kind: type) -> dict[str, Any]:
     """The options of an object made without any, as it holds them; else what its signature says."""
     try:
-        made = kind()
+        default = kind()
     except TypeError:
         return {name: parameter.default for name, parameter in signature(kind).parameters.items()}
-    return made.fields() if isinstance(made, Options) else {}
+    return default.fields() if isinstance(default, Options) else {}
 
 
 def _python(value: object, imports: dict[str, None]) -> str:

@@ -189,8 +189,8 @@ def _not_fast(policy: Policy | None, scenario: Scenario, engine: str, calls: flo
         return "there are too few calls for it to be worth compiling"
     from .engines.numba import engine as fast  # type: ignore[attr-defined,unused-ignore]
 
-    found: str | None = fast.why_not(policy, scenario)
-    return found
+    reason: str | None = fast.why_not(policy, scenario)
+    return reason
 
 
 def mismatches(policy: Policy | None, scenario: Scenario) -> list[str]:

@@ -105,8 +105,8 @@ class Tuning:
 
     def __str__(self) -> str:
         first = self.trials[0]
-        kept = sum(trial.excess == 0 for trial in self.trials)
-        what = f"{len(self.trials)} policies tried, {kept} keep the bounds."
+        fitting = sum(trial.excess == 0 for trial in self.trials)
+        what = f"{len(self.trials)} policies tried, {fitting} keep the bounds."
         end = f"{self.objective.minimise} {first.value:.4g}, peak load {first.load:,.0f}/s: {first.options!r}"
         lines = [what, f"Best: {end}" if self.best is not None else f"None keeps the bounds; nearest: {end}"]
         lines.append("Trade-off, from the least load:")
@@ -133,11 +133,11 @@ class Tuning:
 
 
 def _front(trials: list[Trial]) -> list[Trial]:
-    found: list[Trial] = []
+    front: list[Trial] = []
     for trial in sorted(trials, key=lambda t: (t.load, t.value)):
-        if not found or trial.value < found[-1].value:
-            found.append(trial)
-    return found
+        if not front or trial.value < front[-1].value:
+            front.append(trial)
+    return front
 
 
 def tune(
@@ -168,15 +168,19 @@ def tune(
         default_space() if space is None else space, count("tune", "trials", trials), seed
     )
     chosen = checked_seeds("tune", seeds)
-    made = [base.with_(**each) for each in options]
-    jobs = [Job(f"trial {i}", made[i], scenario, one, engine) for i in range(len(made)) for one in chosen]
+    policies = [base.with_(**each) for each in options]
+    jobs = [
+        Job(f"trial {i}", policy, scenario, one, engine)
+        for i, policy in enumerate(policies)
+        for one in chosen
+    ]
     rows = run_all(jobs, executor, save, progress)
     width, found = len(chosen), []
     for i, each in enumerate(options):
         figures = summary(_counted(rows[i * width : (i + 1) * width], scenario))
         value = score(figures) if score is not None else figures[goal.minimise]
         excess = goal.excess(figures, scenario)
-        found.append(Trial(each, made[i], figures, math.inf if value is None else float(value), excess))
+        found.append(Trial(each, policies[i], figures, math.inf if value is None else float(value), excess))
     return Tuning(found, goal)
 
 
@@ -210,11 +214,11 @@ def _combinations(space: Mapping[str, Sequence[Any]], most: int, seed: int) -> l
     total = math.prod(len(values) for values in space.values())
     if total <= most:
         return [dict(zip(space, values, strict=True)) for values in itertools.product(*space.values())]
-    found = []
+    combinations = []
     for place in sorted(Random(f"{seed} tune").sample(range(total), most)):
         each = {}
         for name, values in space.items():
             place, index = divmod(place, len(values))
             each[name] = values[index]
-        found.append(each)
-    return found
+        combinations.append(each)
+    return combinations

@@ -41,16 +41,16 @@ def check(text: str, path: str, settings: Settings | None = None) -> list[Findin
     Anything but TOML, JSON and YAML is read as Python.
     """
     settings = Settings() if settings is None else settings
-    found: set[tuple[Place, str, str]] = set()
+    findings: set[tuple[Place, str, str]] = set()
     try:
         loops, module = _read(text, path, settings.strict)
     except BrokenFile as error:
         loops, module = [], None
-        found.add((Place(error.line, 1, error.line, 2), "SP000", str(error)))
+        findings.add((Place(error.line, 1, error.line, 2), "SP000", str(error)))
     for rule in RULES:
         if rule.check is not None and rule.code in settings.select:
             said = ((place, message) for loop in loops for place, message in rule.check(loop, module))
-            found |= {(place, rule.code, message) for place, message in said}
+            findings |= {(place, rule.code, message) for place, message in said}
     ignored = Ignored(text)
     lines = None if text.isascii() else lines_of(text)
     return [
@@ -63,7 +63,7 @@ def check(text: str, path: str, settings: Settings | None = None) -> list[Findin
             BY_CODE[code].why,
             BY_CODE[code].fix,
         )
-        for place, code, message in sorted(found)
+        for place, code, message in sorted(findings)
         if code in settings.select and not ignored.covers(code, place.line, place.end_line)
     ]
 

@@ -253,11 +253,11 @@ def _counts(node: Rounds, names: Names) -> bool:
         return False
     if isinstance(node, ast.While):
         return True
-    made = names.follow(node.iter)
-    if isinstance(made, ast.Call):
-        return names.dotted(made.func) in ("range", "itertools.count")
-    return isinstance(made, (ast.List, ast.Tuple)) and all(
-        isinstance(item, ast.Constant) and isinstance(item.value, (int, float)) for item in made.elts
+    source = names.follow(node.iter)
+    if isinstance(source, ast.Call):
+        return names.dotted(source.func) in ("range", "itertools.count")
+    return isinstance(source, (ast.List, ast.Tuple)) and all(
+        isinstance(item, ast.Constant) and isinstance(item.value, (int, float)) for item in source.elts
     )
 
 

@@ -35,5 +35,5 @@ class Ignored:
 
     def covers(self, code: str, first: int, last: int) -> bool:
         """Return True if ``code`` is ignored on a line from ``first`` to ``last``."""
-        held = [self._everywhere, *(self._lines[n] for n in range(first, last + 1) if n in self._lines)]
-        return any("*" in codes or code in codes for codes in held)
+        applying = [self._everywhere, *(self._lines[n] for n in range(first, last + 1) if n in self._lines)]
+        return any("*" in codes or code in codes for codes in applying)

@@ -48,12 +48,12 @@ def fix(source: bytes, kept: Collection[str] = ()) -> bytes:
     if not is_worth_fixing(source.decode(errors="replace")):
         return source
     wrapper = MetadataWrapper(cst.parse_module(source))
-    found = _Found(wrapper.resolve(QualifiedNameProvider), wrapper.module, kept)
-    wrapper.module.visit(found)
-    swapped = wrapper.module.visit(_Swap(found.native()))
+    uses = _Found(wrapper.resolve(QualifiedNameProvider), wrapper.module, kept)
+    wrapper.module.visit(uses)
+    swapped = wrapper.module.visit(_Swap(uses.native()))
     used = _Used()
     swapped.visit(used)
-    return swapped.visit(_Imports(used.names, bool(found.native()))).visit(_Patches()).bytes
+    return swapped.visit(_Imports(used.names, bool(uses.native()))).visit(_Patches()).bytes
 
 
 class _Found(cst.CSTVisitor):
@@ -115,10 +115,10 @@ class _Found(cst.CSTVisitor):
                 self._decorators.append((decorator, name.partition(".")[0], _written(options, self._depth)))
 
     def _name_of(self, node: cst.CSTNode) -> str | None:
-        found = self._names.get(node, set())
+        names = self._names.get(node, set())
         # libcst computes most of them when they are asked for.
-        found = found() if callable(found) else found
-        name = next(iter(found)).name if len(found) == 1 else None
+        names = names() if callable(names) else names
+        name = next(iter(names)).name if len(names) == 1 else None
         return _public(name)
 
 
@@ -210,12 +210,12 @@ class _Imports(cst.CSTTransformer):
         )
         if isinstance(updated_node.names, cst.ImportStar) or not self._native:
             return updated_node.with_changes(module=module)
-        kept = [alias for alias in updated_node.names if self._bound(alias) in self._used]
-        if not kept:
+        aliases = [alias for alias in updated_node.names if self._bound(alias) in self._used]
+        if not aliases:
             return self._stormproof()
-        if len(kept) < len(updated_node.names):
-            kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
-        rest = updated_node.with_changes(module=module, names=kept)
+        if len(aliases) < len(updated_node.names):
+            aliases[-1] = aliases[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+        rest = updated_node.with_changes(module=module, names=aliases)
         return rest if self._done else cst.FlattenSentinel([*self._first(), rest])
 
     def leave_SimpleStatementLine(  # noqa: N802
@@ -235,15 +235,15 @@ class _Imports(cst.CSTTransformer):
         if not mine:
             return updated_node
         others = [alias for alias in updated_node.names if alias not in mine]
-        made: list[cst.BaseSmallStatement] = []
+        statements: list[cst.BaseSmallStatement] = []
         if others:
             others[-1] = others[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
-            made.append(updated_node.with_changes(names=others))
-        kept = [alias for alias in mine if not self._native or self._bound(alias) in self._used]
-        made += [_drop_in(alias) for alias in kept]
+            statements.append(updated_node.with_changes(names=others))
+        drop_ins = [alias for alias in mine if not self._native or self._bound(alias) in self._used]
+        statements += [_drop_in(alias) for alias in drop_ins]
         if self._native and not self._done:
-            made = [*self._first(), *made]
-        return cst.FlattenSentinel(made) if made else cst.RemoveFromParent()
+            statements = [*self._first(), *statements]
+        return cst.FlattenSentinel(statements) if statements else cst.RemoveFromParent()
 
     def _bound(self, alias: cst.ImportAlias) -> str:
         return alias.evaluated_alias or alias.evaluated_name.partition(".")[0]

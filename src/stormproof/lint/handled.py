@@ -55,8 +55,8 @@ def bases_in(tree: ast.Module) -> dict[str, set[str]]:
 
 def handled_calls(body: Sequence[ast.AST], retried: RetriedErrors) -> set[int]:
     """Return the ids of the calls in ``body`` whose failures end in a handler, unseen by the retry."""
-    kept = [inner for node in _tries(body) if _keeps(node, retried) for inner in node.body]
-    return {id(call) for call in calls_in(kept)}
+    nodes = [inner for node in _tries(body) if _keeps(node, retried) for inner in node.body]
+    return {id(call) for call in calls_in(nodes)}
 
 
 def _tries(body: Iterable[ast.AST]) -> Iterator[ast.Try]:

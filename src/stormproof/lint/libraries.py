@@ -85,22 +85,22 @@ def tenacity(use: Use, label: str) -> Loop | None:
 
 def _is_even(use: Use, wait: ast.expr | None) -> bool:
     """Return True if ``wait`` is a ``wait_fixed`` of a second or more."""
-    found = [] if wait is None else list(_calls(use, wait, "tenacity"))
-    given = [Use(use.names, node).value("wait", 0, 0) for name, node in found if name == "wait_fixed"]
-    return len(found) == 1 and all(isinstance(s, (int, float)) and s >= 1 for s in given) and bool(given)
+    waits = [] if wait is None else list(_calls(use, wait, "tenacity"))
+    given = [Use(use.names, node).value("wait", 0, 0) for name, node in waits if name == "wait_fixed"]
+    return len(waits) == 1 and all(isinstance(s, (int, float)) and s >= 1 for s in given) and bool(given)
 
 
 def names_in(node: ast.AST | None) -> tuple[str, ...]:
     """Return every identifier in ``node``."""
-    found = [] if node is None else [name_of(inner) for inner in ast.walk(node)]
-    return tuple(name for name in found if name)
+    names = [] if node is None else [name_of(inner) for inner in ast.walk(node)]
+    return tuple(name for name in names if name)
 
 
 def _tenacity_attempts(use: Use, stop: ast.expr) -> int | None:
     """Return the most attempts that ``stop`` allows; ``None`` if time ends it first, or if unknown."""
-    found = list(_calls(use, stop, "tenacity"))
-    limits = [Use(use.names, n).value("max_attempt_number", UNKNOWN, 0) for k, n in found if "attempt" in k]
-    timed = any("delay" in name or not name for name, _ in found)
+    stops = list(_calls(use, stop, "tenacity"))
+    limits = [Use(use.names, n).value("max_attempt_number", UNKNOWN, 0) for k, n in stops if "attempt" in k]
+    timed = any("delay" in name or not name for name, _ in stops)
     return limits[0] if len(limits) == 1 and isinstance(limits[0], int) and not timed else None
 
 
@@ -135,10 +135,10 @@ def is_not_200(node: ast.Compare, operator: type[ast.cmpop] = ast.NotEq) -> bool
 
 def _tenacity_once(use: Use, stop: ast.expr) -> bool:
     """Return True if it stops after the first attempt: no retry at all."""
-    found = list(_calls(use, stop, "tenacity"))
+    stops = list(_calls(use, stop, "tenacity"))
     return any(
         name == "stop_after_attempt" and Use(use.names, node).value("max_attempt_number", 0, 0) == 1
-        for name, node in found
+        for name, node in stops
     )
 
 
@@ -150,15 +150,15 @@ def _tenacity_stop(use: Use, stop: ast.expr) -> bool | None:
 
 
 def _tenacity_wait(use: Use, wait: ast.expr) -> str | None:
-    found = [(name, node) for name, node in _calls(use, wait, "tenacity") if name not in _TENACITY_GLUE]
-    names = {name for name, _ in found}
+    waits = [(name, node) for name, node in _calls(use, wait, "tenacity") if name not in _TENACITY_GLUE]
+    names = {name for name, _ in waits}
     if names & _TENACITY_JITTER:
         return "jittered"
     if names and names <= {"wait_none"}:
         return "none"
     if names and names <= _TENACITY_FIXED | {"wait_none"}:
-        given = [Use(use.names, node).value("wait", 0, 0) for name, node in found if name == "wait_fixed"]
-        return "none" if given == [0] and len(found) == 1 else "fixed"
+        given = [Use(use.names, node).value("wait", 0, 0) for name, node in waits if name == "wait_fixed"]
+        return "none" if given == [0] and len(waits) == 1 else "fixed"
     return None
 
 

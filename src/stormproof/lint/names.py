@@ -77,10 +77,10 @@ class Names:
         for _ in range(5):
             if not isinstance(node, ast.Name):
                 break
-            held = self._constants.get(node.id)
-            if held is None:
+            value = self._constants.get(node.id)
+            if value is None:
                 break
-            node = held
+            node = value
         return node
 
     def value(self, node: ast.expr | None) -> Any:
@@ -126,8 +126,8 @@ class Names:
             return None
         node = self.follow(node)
         items = node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else [node]
-        found = [self.dotted(item) for item in items]
-        return None if any(name is None for name in found) else tuple(name for name in found if name)
+        names = [self.dotted(item) for item in items]
+        return None if any(name is None for name in names) else tuple(name for name in names if name)
 
 
 class Use:
@@ -149,8 +149,8 @@ class Use:
         if name in self.keywords:
             return self.keywords[name]
         if position is not None and position < len(self.positional):
-            found = self.positional[position]
-            return None if isinstance(found, ast.Starred) else found
+            argument = self.positional[position]
+            return None if isinstance(argument, ast.Starred) else argument
         return None
 
     def value(self, name: str, default: Any, position: int | None = None) -> Any:

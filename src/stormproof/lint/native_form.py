@@ -38,8 +38,8 @@ class Decorator:
         name = self.name_of(node.func)
         if name is None or not name.startswith(prefix + "."):
             return None
-        made = Decorator(node, self.name_of, self.code_of)
-        return (name.rpartition(".")[2], made) if made.is_whole else None
+        inner = Decorator(node, self.name_of, self.code_of)
+        return (name.rpartition(".")[2], inner) if inner.is_whole else None
 
     def number(self, name: str, position: int | None = None, default: float | None = None) -> float | None:
         """Return a literal number; ``default`` if it is not given, ``None`` if it is not a literal."""
@@ -123,19 +123,19 @@ def tenacity(use: Decorator) -> list[str] | None:
 def _tenacity_wait(use: Decorator) -> str | None:
     if "wait" not in use.keywords:
         return "stormproof.Constant(0)"
-    found = use.inner(use.keywords["wait"], "tenacity")
-    if found is None:
+    inner = use.inner(use.keywords["wait"], "tenacity")
+    if inner is None:
         return None
-    name, made = found
+    name, schedule = inner
     if name == "wait_none":
         return "stormproof.Constant(0)"
     if name == "wait_fixed":
-        seconds = made.number("wait", 0)
+        seconds = schedule.number("wait", 0)
         return None if seconds is None else f"stormproof.Constant({_spelt(seconds)})"
     if name not in ("wait_exponential", "wait_random_exponential"):
         return None
-    base, cap = made.number("multiplier", 0, 1.0), made.number("max", 1)
-    factor, least = made.number("exp_base", 2, 2.0), made.number("min", 3, 0.0)
+    base, cap = schedule.number("multiplier", 0, 1.0), schedule.number("max", 1)
+    factor, least = schedule.number("exp_base", 2, 2.0), schedule.number("min", 3, 0.0)
     if base is None or factor is None or least is None:
         return None
     if name == "wait_random_exponential":

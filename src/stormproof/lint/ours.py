@@ -53,10 +53,10 @@ def waits(use: Use, node: ast.expr) -> str | None:
     schedule = use.names.dotted(node.func) if isinstance(node, ast.Call) else None
     if schedule not in _SCHEDULES:
         return None
-    made = Use(use.names, node)
-    if schedule == "stormproof.Constant" and made.value("wait", UNKNOWN, 0) in (0, 0.0):
-        return "none" if made.value("min", 0) == 0 else None
-    jitter = made.value("jitter", _SCHEDULES[schedule])
+    backoff = Use(use.names, node)
+    if schedule == "stormproof.Constant" and backoff.value("wait", UNKNOWN, 0) in (0, 0.0):
+        return "none" if backoff.value("min", 0) == 0 else None
+    jitter = backoff.value("jitter", _SCHEDULES[schedule])
     return None if jitter is UNKNOWN else "fixed" if jitter == "none" else "jittered"
 
 
@@ -65,8 +65,8 @@ def _budget(use: Use, node: ast.expr) -> str | None:
     if isinstance(node, ast.Constant) and node.value is None:
         return "none"
     if isinstance(node, ast.Call) and use.names.dotted(node.func) == "stormproof.Budget":
-        made = Use(use.names, node)
-        return judge_budget(made.value("ratio", 0.1, 0), made.value("burst", 10, 1))
+        budget = Use(use.names, node)
+        return judge_budget(budget.value("ratio", 0.1, 0), budget.value("burst", 10, 1))
     return None
 
 
@@ -81,18 +81,18 @@ def judge_budget(ratio: Any, burst: Any) -> str | None:
 
 def stormproof_policy(use: Use, label: str) -> Loop | None:
     """The times of a ``Policy``: its deadline, and the timeout inside it."""
-    found: dict[str, tuple[float, ast.expr]] = {}
+    limits: dict[str, tuple[float, ast.expr]] = {}
     for node in map(use.names.follow, use.positional):
         name = use.names.dotted(node.func) if isinstance(node, ast.Call) else None
         if name in ("stormproof.Deadline", "stormproof.Timeout"):
             seconds = Use(use.names, node).value("seconds", UNKNOWN, 0)
-            if isinstance(seconds, (int, float)) and name not in found:
-                found[name] = float(seconds), node
-    if len(found) < 2:
+            if isinstance(seconds, (int, float)) and name not in limits:
+                limits[name] = float(seconds), node
+    if len(limits) < 2:
         return None
     loop = Loop("stormproof", label, Place.of(use.node))
-    loop.deadline_s, loop.timeout_s = found["stormproof.Deadline"][0], found["stormproof.Timeout"][0]
-    loop.places["timeout_s"] = Place.of(found["stormproof.Timeout"][1])
+    loop.deadline_s, loop.timeout_s = limits["stormproof.Deadline"][0], limits["stormproof.Timeout"][0]
+    loop.places["timeout_s"] = Place.of(limits["stormproof.Timeout"][1])
     return loop
 
 

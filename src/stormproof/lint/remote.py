@@ -321,7 +321,7 @@ class Reach:
     @cached_property
     def _made(self) -> dict[str, set[str]]:
         """Map each name or attribute of the file to the call that makes it or its annotation."""
-        made: dict[str, set[str]] = {}
+        origins: dict[str, set[str]] = {}
         for target, source in _bindings(self._tree):
             name = self._names.dotted(target) if isinstance(target, ast.expr) else target
             while isinstance(source, (ast.Await, ast.Subscript, ast.Call, ast.BinOp)):
@@ -334,8 +334,8 @@ class Reach:
                     source = source.value if isinstance(source, ast.Await) else source.func
             origin = self._annotated(source)
             if name is not None and origin is not None:
-                made.setdefault(name, set()).add(origin)
-        return made
+                origins.setdefault(name, set()).add(origin)
+        return origins
 
     def _annotated(self, source: ast.expr) -> str | None:
         if isinstance(source, ast.Constant) and isinstance(source.value, str):

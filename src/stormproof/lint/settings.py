@@ -88,10 +88,10 @@ def _words(key: str, value: Any) -> list[str]:
 
 
 def _codes(key: str, words: Iterable[str]) -> frozenset[str]:
-    found: set[str] = set()
+    codes: set[str] = set()
     for word in (part.strip() for item in words for part in item.split(",")):
         matching = {code for code in BY_CODE if word == "ALL" or (word and code.startswith(word))}
         if not matching:
             raise SettingsError(f"{key}: {unknown('rule', word[:64], list(BY_CODE))}")
-        found |= matching
-    return frozenset(found)
+        codes |= matching
+    return frozenset(codes)

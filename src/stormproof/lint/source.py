@@ -177,12 +177,12 @@ class Module:
 
     def _add_named(self, node: ast.expr, function: Function) -> None:
         """``@policy``, where ``policy`` is a constant of the module that holds a retry."""
-        made = self.names.follow(node)
-        if not isinstance(made, ast.Call):
+        call = self.names.follow(node)
+        if not isinstance(call, ast.Call):
             return
-        self._add(made, made.func, function)
-        if self.names.dotted(made.func) == "stormproof.Policy":
-            for strategy in map(self.names.follow, made.args):
+        self._add(call, call.func, function)
+        if self.names.dotted(call.func) == "stormproof.Policy":
+            for strategy in map(self.names.follow, call.args):
                 if isinstance(strategy, ast.Call):
                     self._add(strategy, strategy.func, function)
 
@@ -191,9 +191,9 @@ class Module:
 
         ``None`` if it may be another one: one that another function holds, or that is made in two ways.
         """
-        for name, made in self._clients.items():
+        for name, defaults in self._clients.items():
             if called.startswith(name + "."):
-                own = [default for home, default in made if _is_seen(name, home, function)]
+                own = [default for home, default in defaults if _is_seen(name, home, function)]
                 if own and all(own) and own[0] is not None:
                     return name, own[0]
         return None

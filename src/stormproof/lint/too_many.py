@@ -55,14 +55,14 @@ def in_function(loop: Loop, text: str) -> str | None:
         raised = _raised(branch[-1]) if branch else None
         if raised and (loop.everything or caught & {raised, *_BROAD}):
             return "ignored"
-    found = [n.value for n in walk(body) if isinstance(n, ast.Constant)]
-    return "unread" if 429 in found or "429" in found else None
+    constants = [n.value for n in walk(body) if isinstance(n, ast.Constant)]
+    return "unread" if 429 in constants or "429" in constants else None
 
 
 def _status_tests(body: Sequence[ast.AST]) -> list[ast.Compare]:
     """Return the comparisons of a response's status: there its ``Retry-After`` is at hand."""
     assigned = [n for n in walk(body) if isinstance(n, ast.Assign)]
-    kept = {
+    names = {
         name_of(target)
         for n in assigned
         if any(map(_is_status_of_response, ast.walk(n.value)))
@@ -72,7 +72,7 @@ def _status_tests(body: Sequence[ast.AST]) -> list[ast.Compare]:
     return [
         test
         for test in tests
-        if any(_is_status_of_response(inner) or name_of(inner) in kept for inner in ast.walk(test))
+        if any(_is_status_of_response(inner) or name_of(inner) in names for inner in ast.walk(test))
     ]
 
 

@@ -275,11 +275,11 @@ class Allowance(Stateful):
         ]
 
         def make() -> Any:
-            made = object.__new__(kind)
+            budget = object.__new__(kind)
             for name, value in shared:
-                _put(made, name, value)
-            made.restart(Tally(), clock)
-            return made
+                _put(budget, name, value)
+            budget.restart(Tally(), clock)
+            return budget
 
         return make
 

@@ -156,13 +156,13 @@ class Engine:
 
     def _balances(self, now: float) -> list[float]:
         """Return what the budgets hold that are read; one of the user's own may not know."""
-        found = [getattr(process.budget, "balance", None) for process in self._processes_read()]
-        return [balance for balance in found if balance is not None]
+        balances = [getattr(process.budget, "balance", None) for process in self._processes_read()]
+        return [balance for balance in balances if balance is not None]
 
     def _gauges(self, now: float) -> tuple[float, float, float]:
         self.backend.at(now)
-        held = self._balances(now)
-        balance = sum(held) / len(held) if held else math.nan
+        balances = self._balances(now)
+        balance = sum(balances) / len(balances) if balances else math.nan
         guarded = [process.breakers for process in self._processes_read() if process.breakers]
         broken = sum(any(breaker.is_open for breaker in row) for row in guarded)
         open_share = broken / len(guarded) if guarded else math.nan

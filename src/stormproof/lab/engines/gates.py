@@ -103,14 +103,14 @@ def answers_at_once(limit: RateLimit) -> bool:
 
 def admitted(gates: tuple[Gate, ...], now: float) -> tuple[list[Any] | None, StormproofError | None]:
     """Pass the gates, outermost first: the tickets to settle, or a refusal, settled with the outer gates."""
-    held: list[Any] = []
+    tickets: list[Any] = []
     for each in gates:
         try:
-            held.append(each.admit(now))
+            tickets.append(each.admit(now))
         except StormproofError as refusal:
-            all_failed(gates, held, refusal)
+            all_failed(gates, tickets, refusal)
             return None, refusal
-    return held, None
+    return tickets, None
 
 
 def all_passed(gates: tuple[Gate, ...], held: list[Any]) -> None:

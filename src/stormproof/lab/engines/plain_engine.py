@@ -311,11 +311,11 @@ class PlainDirect(Engine):
         self._spare.append(call)
 
     def _balances(self, now: float) -> list[float]:
-        budget, found = self._budget, []
+        budget, balances = self._budget, []
         if budget is not None:
             stride = max(1, self._clients // ASKED)
             called = np.flatnonzero(self._first_calls[::stride] < now) * stride
             for client in called.tolist():
                 self._assume_budget(budget, client)
-                found.append(budget.balance)
-        return found
+                balances.append(budget.balance)
+        return balances

@@ -42,26 +42,26 @@ class Shape:
 
 def shape(row: tuple[Any, ...]) -> Shape | str:
     """The sorted row; or why the rules cannot be called directly."""
-    found = Shape()
+    form = Shape()
     has_retry = any(isinstance(part, Retry) for part in row)
     for index, part in enumerate(row):
         kind = type(part).__name__
-        before = has_retry and found.retry is None
+        before = has_retry and form.retry is None
         if type(part) is Deadline and index == 0:
-            found.deadline = part.seconds
+            form.deadline = part.seconds
         elif type(part) is Retry:
             if any(hook is not None for hook in (part.before_attempt, part.on_result, part.on_retry)):
                 return "Retry has hooks of the user's own"
-            found.retry = part
+            form.retry = part
         elif type(part) is Timeout and not before:
-            found.timeout = min(found.timeout, part.seconds)
+            form.timeout = min(form.timeout, part.seconds)
         elif getattr(part, "observe", False) or (type(part) is Breaker and part.count == "calls"):
             return f"{kind} only observes, or counts calls"
         elif type(part) in (Breaker, Throttle) or (type(part) is RateLimit and answers_at_once(part)):
-            (found.outer if before else found.inner).append(part)
+            (form.outer if before else form.inner).append(part)
         else:
             return f"{kind} takes time of its own" if kind != "Timeout" else "Timeout stands around Retry"
-    return found
+    return form
 
 
 class Process:
@@ -98,8 +98,8 @@ class Process:
             self._make_gates(group.shape)
 
     def _make_gates(self, form: Shape) -> None:
-        made: dict[int, Any] = {}
-        self.outer, self.inner = self._gates(form.outer, made), self._gates(form.inner, made)
+        gates: dict[int, Any] = {}
+        self.outer, self.inner = self._gates(form.outer, gates), self._gates(form.inner, gates)
         inside = [turn.breaker for turn in self.inner if type(turn) is BreakerGate]
         self.breakers = [turn.breaker for turn in self.outer if type(turn) is BreakerGate] + inside
         self.certain = certain_breakers((form.retry, *inside)) if inside else ()
@@ -145,20 +145,20 @@ class Group:
 
     def process(self, index: int) -> Process:
         """Return the process of this index, made at its first call."""
-        found = self.processes[index]
-        if found is None:
-            found = self.processes[index] = Process(self, index)
-        return found
+        process = self.processes[index]
+        if process is None:
+            process = self.processes[index] = Process(self, index)
+        return process
 
     def judged(self, failure: Refusal | AttemptTimeout) -> tuple[Exception, Verdict | None]:
         """Return the error that stands for every ``failure`` of its kind, and its verdict.
 
         The verdict is None where a function of the user's is to be asked each time.
         """
-        found = self._judged.get(failure)
-        if found is None:
+        judged = self._judged.get(failure)
+        if judged is None:
             error = failure if isinstance(failure, AttemptTimeout) else failure.error()
             retry = self.shape.retry
             verdict = judge_marked(retry.judge, error) if self._by_kind and retry is not None else None
-            found = self._judged[failure] = error, verdict
-        return found
+            judged = self._judged[failure] = error, verdict
+        return judged

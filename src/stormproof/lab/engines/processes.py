@@ -106,8 +106,8 @@ class Copier:
 
     def strategies(self, row: tuple[Any, ...]) -> list[Any]:
         """A process's own copy of ``row``; a budget that several of them pay stays one."""
-        made: dict[int, Any] = {}
-        return [self.strategy(part, made) for part in row]
+        copies: dict[int, Any] = {}
+        return [self.strategy(part, copies) for part in row]
 
     def strategy(self, part: object, made: dict[int, Any]) -> Any:
         """This process's copy of one strategy; ``made`` holds what it has already."""
@@ -144,8 +144,8 @@ class Copier:
         return SimulatedFleetBudget(budget, local, self._backend, mode)
 
     def _part(self, original: object, made: dict[int, Any]) -> Any:
-        kept = original.template if isinstance(original, Keyed) else original
-        shared = self._fleet or getattr(kept, "store", None) is not None
+        template = original.template if isinstance(original, Keyed) else original
+        shared = self._fleet or getattr(template, "store", None) is not None
         known = self._shared if shared else made
         key = id(original)
         if key not in known:

@@ -90,8 +90,8 @@ class DrivenGroup:
         self.processes: list[DrivenProcess | None] = [None] * size
 
     def process(self, index: int) -> DrivenProcess:
-        found = self.processes[index]
-        if found is None:
+        process = self.processes[index]
+        if process is None:
             place = (index + 0.5) / len(self.processes)
             following = self._next
             pool = None if self._connections is None else asyncio.Semaphore(self._connections)
@@ -103,8 +103,8 @@ class DrivenGroup:
                 async with pool:
                     await following(key, place)
 
-            found = self.processes[index] = DrivenProcess(self._row, self._engine, call)
-        return found
+            process = self.processes[index] = DrivenProcess(self._row, self._engine, call)
+        return process
 
 
 class Driven(Engine):
@@ -169,8 +169,8 @@ class Driven(Engine):
     def close(self) -> None:
         """End the calls that are still under way, without a trace in the records."""
         self.heap.clear()
-        kept = self.recorder
-        self.recorder = type(kept)(self.scenario, kept.received[:0], self._gauges, None)
+        recorder = self.recorder
+        self.recorder = type(recorder)(self.scenario, recorder.received[:0], self._gauges, None)
         while self._tasks:
             for task in list(self._tasks):
                 task.cancel()
@@ -178,7 +178,7 @@ class Driven(Engine):
             while self.heap and self._tasks:
                 self.clock.time, _, act, what = heapq.heappop(self.heap)
                 act(what)
-        self.recorder = kept
+        self.recorder = recorder
 
     # The backend, as the policy's function.
 
@@ -202,13 +202,13 @@ class Driven(Engine):
         def served(refusal: Refusal | None) -> None:
             self._answer_at(self.clock.time + half, answer, refusal)
 
-        found = self.backend.offer(now, place, gone_at, served)
-        if isinstance(found, Refusal):
-            self._answer_at(now + half, answer, found)
-        elif isinstance(found, tuple):
-            self._answer_at(found[0] + half, answer, found[1])
-        elif found is not None:
-            self._answer_at(found + half, answer, None)
+        answered = self.backend.offer(now, place, gone_at, served)
+        if isinstance(answered, Refusal):
+            self._answer_at(now + half, answer, answered)
+        elif isinstance(answered, tuple):
+            self._answer_at(answered[0] + half, answer, answered[1])
+        elif answered is not None:
+            self._answer_at(answered + half, answer, None)
 
     def _answer_at(self, when: float, answer: asyncio.Future[None], refusal: Refusal | None) -> None:
         if when == inf:

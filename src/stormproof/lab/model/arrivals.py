@@ -139,8 +139,8 @@ def _chunks(
         reached = float(marks[-1])
         keys = _keys(draws, scenario, _CHUNK)
         begun += _CHUNK
-        kept = int(np.searchsorted(marks, load.total))
-        yield load.when(marks[:kept]), who[:kept], keys[:kept]
+        count = int(np.searchsorted(marks, load.total))
+        yield load.when(marks[:count]), who[:count], keys[:count]
 
 
 def _recorded(scenario: Scenario, seed: int, trace: Trace) -> Iterator[tuple[Floats, Ints, Ints]]:

@@ -203,8 +203,8 @@ def checked(owner: str, value: object) -> tuple[Fault, ...]:
         raise TypeError(
             f"Scenario: {owner} must be a fault such as Outage(2, 0.2), or several, got {value!r}"
         )
-    found = tuple(value)
-    for fault in found:
+    faults = tuple(value)
+    for fault in faults:
         if not isinstance(fault, Fault):
             raise TypeError(f"Scenario: {owner} must hold faults such as Outage(2, 0.2), got {fault!r}")
-    return found
+    return faults

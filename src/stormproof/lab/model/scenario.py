@@ -132,8 +132,8 @@ class Scenario(Options):
         """Return the scenario ``[scenarios.NAME]`` of a policy file; None is the only one in it."""
         from .scenario_file import load
 
-        found: Scenario = load(cls, path, name)
-        return found
+        scenario: Scenario = load(cls, path, name)
+        return scenario
 
     def _check(self) -> None:
         _check_service(self.service, self.workers, self.capacity_rps)
@@ -241,11 +241,11 @@ def _several(field: str, value: object, kind: type) -> tuple[Any, ...]:
         return (value,)
     if isinstance(value, (str, bytes, dict)) or not isinstance(value, Iterable):
         raise TypeError(f"Scenario: {field} must be several {kind.__name__}, got {value!r}")
-    found = tuple(value)
-    for item in found:
+    items = tuple(value)
+    for item in items:
         if not isinstance(item, kind):
             raise TypeError(f"Scenario: {field} must hold {kind.__name__} objects, got {item!r}")
-    return found
+    return items
 
 
 def _latency(value: Any) -> Any:

@@ -59,8 +59,8 @@ def read(kind: object, document: Document, name: str | None = None, folder: str 
     root = document.root()
     if name is None:
         if len(known) != 1:
-            found = f"has {len(known)}: {', '.join(known)}" if known else "has none"
-            raise root.error(f"must have one table [scenarios.NAME], or one must be named; it {found}")
+            count = f"has {len(known)}: {', '.join(known)}" if known else "has none"
+            raise root.error(f"must have one table [scenarios.NAME], or one must be named; it {count}")
         name = known[0]
     if name not in known:
         raise root.error(unknown("scenario", name, known))

@@ -20,15 +20,15 @@ def table(scenario: Scenario) -> tuple[dict[str, Any], dict[str, Any]]:
     A ValueError names a field that no file can hold: a function of the user's own.
     """
     policies: dict[str, Any] = {}
-    found = {
+    options = {
         name: _value(name, value, policies)
         for name, value in _changed(scenario).items()
         if name not in ("name", "outage")
     }
     if scenario.outages:
         rows = [_plain(_changed(outage)) for outage in scenario.outages]
-        found["outage"] = rows[0] if len(rows) == 1 else rows
-    return found, policies
+        options["outage"] = rows[0] if len(rows) == 1 else rows
+    return options, policies
 
 
 def _changed(options: Options) -> dict[str, Any]:
@@ -69,8 +69,8 @@ def _spread(spread: Spread) -> dict[str, Any]:
 
 def _party(party: Any, policies: dict[str, Any]) -> dict[str, Any]:
     """A class of clients or a layer; its policy is named after it."""
-    found = _plain(_changed(party))
-    if "policy" in found and found["policy"] != "same":
-        policies[party.name] = found["policy"]
-        found["policy"] = party.name
-    return found
+    options = _plain(_changed(party))
+    if "policy" in options and options["policy"] != "same":
+        policies[party.name] = options["policy"]
+        options["policy"] = party.name
+    return options

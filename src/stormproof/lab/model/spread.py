@@ -81,8 +81,8 @@ class Spread(Options):
     @classmethod
     def from_histogram(cls, edges: Sequence[Seconds], counts: Sequence[float]) -> Spread:
         """Return the spread of a histogram: ``counts[i]`` durations from ``edges[i]`` to ``edges[i + 1]``."""
-        made = cls("histogram", values=edges, weights=counts)
-        return cls("histogram", made.own_mean, values=made.values, weights=made.weights)
+        histogram = cls("histogram", values=edges, weights=counts)
+        return cls("histogram", histogram.own_mean, values=histogram.values, weights=histogram.weights)
 
     @property
     def own_mean(self) -> float:

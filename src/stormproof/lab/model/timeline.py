@@ -88,11 +88,11 @@ def _deploy(fault: Deploy) -> list[Piece]:
         # Nothing answers where an instance is gone, so nothing works on it either.
         stretch.add_errors(share, None, 0.0)
 
-    found = [_slower(fault.at, fault.lasts, 1.0 - share)]
+    pieces = [_slower(fault.at, fault.lasts, 1.0 - share)]
     for turn in range(fault.instances):
         begins = fault.at + turn * width
-        found.append((begins, begins + min(width, fault.detect), refused))
-    return found
+        pieces.append((begins, begins + min(width, fault.detect), refused))
+    return pieces
 
 
 def _change(fault: Fault) -> Callable[[Stretch], None] | None:

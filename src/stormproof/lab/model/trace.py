@@ -14,34 +14,34 @@ class Trace(Options):
     def __init__(self, times: Iterable[float]) -> None:
         if isinstance(times, (str, bytes)) or not hasattr(times, "__iter__"):
             raise TypeError(f"Trace: times must be several numbers, got {times!r}")
-        found = sorted(number("Trace", "times", time, least=0) for time in times)
-        if not found:
+        ordered = sorted(number("Trace", "times", time, least=0) for time in times)
+        if not ordered:
             raise ValueError("Trace: times must hold at least one, got none")
-        self.times: tuple[float, ...] = tuple(found)
+        self.times: tuple[float, ...] = tuple(ordered)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Trace:
         """Return the trace in a text file: one time per line, in seconds, before the first comma if there is
         one. They count from the earliest, so that they may be times of day. The first line may be a heading.
         """
-        found: list[float] = []
+        moments: list[float] = []
         with open(path, encoding="utf-8") as lines:
             for place, line in enumerate(lines, 1):
                 text = line.partition(",")[0].strip().strip('"')
                 if not text:
                     continue
                 try:
-                    found.append(float(text))
+                    moments.append(float(text))
                 except ValueError:
                     if place > 1:
                         raise ValueError(
                             f"Trace: line {place} of {os.fspath(path)} must begin with a number, "
                             f"got {text[:60]!r}"
                         ) from None
-        if not found:
+        if not moments:
             raise ValueError(f"Trace: {os.fspath(path)} must hold at least one time, got none")
-        first = min(found)
-        return cls(time - first for time in found)
+        first = min(moments)
+        return cls(time - first for time in moments)
 
     def describe(self) -> dict[str, object]:
         """The trace in short: it may be long."""

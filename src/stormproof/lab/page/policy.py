@@ -89,8 +89,8 @@ def edit(sheet: Sheet, knob: str, value: str) -> Sheet:
 
 
 def _sheet(document: Document, name: str | None) -> Sheet:
-    held = detached(document, only=KNOWN_NAMES)
-    registry = Registry(lambda: held, environ={})
+    tables = detached(document, only=KNOWN_NAMES)
+    registry = Registry(lambda: tables, environ={})
     names = tuple(registry)
     if not names:
         raise ConfigError("must have at least one policy", key="policies")
@@ -160,8 +160,8 @@ def _of_kind(family: str, kind: str, values: dict[str, Any]) -> dict[str, Any]:
     form = FAMILIES[family].forms.get(kind)
     if form is None:
         raise ConfigError(unknown("kind", kind, FAMILIES[family].forms), key=f"retry.{family}")
-    kept = {name: value for name, value in values.items() if name in form.options}
-    return kept if kind == FAMILIES[family].default else {"kind": kind, **kept}
+    options = {name: value for name, value in values.items() if name in form.options}
+    return options if kind == FAMILIES[family].default else {"kind": kind, **options}
 
 
 def _with_budget(retry: dict[str, Any], knob: str, value: str) -> dict[str, Any]:
@@ -196,12 +196,12 @@ _NO_KNOBS: dict[str, str | None] = dict.fromkeys((*_KNOBS, "timeout", "deadline"
 
 
 def _retry_knobs(retry: Any) -> dict[str, str | None]:
-    found = form_of(FAMILIES["backoff"].forms, retry.backoff)
+    form = form_of(FAMILIES["backoff"].forms, retry.backoff)
     base = getattr(retry.backoff, "base", getattr(retry.backoff, "wait", None))
     cap, jitter = getattr(retry.backoff, "cap", None), getattr(retry.backoff, "jitter", None)
     return {
         "attempts": "none" if retry.attempts is None else str(retry.attempts),
-        "backoff": found[0] if found else type(retry.backoff).__name__,
+        "backoff": form[0] if form else type(retry.backoff).__name__,
         "base": None if base is None else spell(base),
         "cap": None if cap is None else spell(cap),
         "jitter": jitter if isinstance(jitter, str) else None,
@@ -212,9 +212,9 @@ def _retry_knobs(retry: Any) -> dict[str, str | None]:
 def _budget_knobs(budget: object) -> dict[str, str | None]:
     if budget is None:
         return {"budget": "none", "ratio": None, "burst": None}
-    found = form_of(FAMILIES["budget"].forms, budget)
-    if found is None:
+    form = form_of(FAMILIES["budget"].forms, budget)
+    if form is None:
         return {"budget": type(budget).__name__, "ratio": None, "burst": None}
-    options = _BUDGET_KNOBS[found[0]]
+    options = _BUDGET_KNOBS[form[0]]
     values = {knob: f"{getattr(budget, name):g}" for knob, name in options.items()}
-    return {"budget": found[0], **values}
+    return {"budget": form[0], **values}

@@ -72,14 +72,14 @@ def _shown(value: object) -> str:
 @lru_cache(maxsize=1)
 def shipped_stories() -> dict[str, tuple[Story, float]]:
     """The shipped stories by name, each on the largest scale that fits the page, and that scale."""
-    found: dict[str, tuple[Story, float]] = {}
+    stories: dict[str, tuple[Story, float]] = {}
     for full_size in sorted(scenarios.values(), key=lambda story: story.name != _FIRST):
         for scale in _SCALES:
             story = full_size.scaled(scale)
             if _fits(story.scenario):
-                found[story.name] = story, scale
+                stories[story.name] = story, scale
                 break
-    return found
+    return stories
 
 
 def _fits(scenario: Scenario) -> bool:
@@ -109,7 +109,7 @@ def describe_all() -> list[dict[str, Any]]:
 
 def describe_file(text: Any) -> list[dict[str, Any]]:
     """Describe the scenarios of a policy file that the reader has opened, as `describe_all` does."""
-    found = []
+    sheets = []
     for name in scenario_files.names(text):
         own = scenario_files.scenario(text, name)
         # A file may say more than the page can run: that is said when it is opened.
@@ -119,8 +119,8 @@ def describe_file(text: Any) -> list[dict[str, Any]]:
             for title, toml in scenario_files.policies(text)
         ]
         more = {"title": f"{name} (opened)", "story": "", "answer": "", "policies": policies, "file": text}
-        found.append({**_sheet(name, own), **more})
-    return found
+        sheets.append({**_sheet(name, own), **more})
+    return sheets
 
 
 def _sheet(name: str, scenario: Scenario) -> dict[str, Any]:
@@ -190,12 +190,14 @@ def make(name: object, given: object, file: object = None) -> Scenario:
         raise BadValue(
             "outage_at", f"before the end of the run, {checked['duration']:g} s", checked["outage_at"]
         )
-    made = base.replace(**_changes(base, checked, given["outage_mode"]))
-    if made.expected_calls > MOST_CALLS:
+    scenario = base.replace(**_changes(base, checked, given["outage_mode"]))
+    if scenario.expected_calls > MOST_CALLS:
         raise BadValue(
-            "arrival_rps", f"so low that at most {MOST_CALLS:,} calls are made on the page", made.arrival_rps
+            "arrival_rps",
+            f"so low that at most {MOST_CALLS:,} calls are made on the page",
+            scenario.arrival_rps,
         )
-    return made
+    return scenario
 
 
 def _changes(base: Scenario, checked: dict[str, float], mode: str) -> dict[str, Any]:

@@ -29,16 +29,16 @@ def document(text: object) -> Document:
 
 def scenario(text: object, name: str) -> Scenario:
     """Return the scenario ``name`` of a policy file's text. `ConfigError` says what is wrong, and where."""
-    found: Scenario = scenario_file.read(Scenario, document(text), name)
-    return found
+    scenario: Scenario = scenario_file.read(Scenario, document(text), name)
+    return scenario
 
 
 def names(text: object) -> list[str]:
     """Return the names of the scenarios in a policy file's text, of which there must be one."""
-    found = scenario_file.names(document(text))
-    if not found:
+    names = scenario_file.names(document(text))
+    if not names:
         raise ConfigError("must have a table [scenarios.NAME]", key="scenarios")
-    return found
+    return names
 
 
 def policies(text: str) -> list[tuple[str, str]]:

@@ -67,8 +67,8 @@ def summary(rows: list[Row]) -> dict[str, Any]:
         "survived": states.count(SURVIVED) / len(states),
     }
     for name in MEANS:
-        found = mean_of([row["metrics"][name] for row in rows])
-        for suffix, value in zip(("", "_low", "_high"), found or (None, None, None), strict=True):
+        mean = mean_of([row["metrics"][name] for row in rows])
+        for suffix, value in zip(("", "_low", "_high"), mean or (None, None, None), strict=True):
             data[name + suffix] = value
     return data
 

@@ -74,16 +74,16 @@ def _legs(raw: Raw, scenario: Scenario, first: int) -> dict[str, Any]:
     begins = min(first, math.ceil(min(scenario.broken_from, raw.until) / raw.step - 1e-9))
     if not scenario.broken:
         begins = first = len(raw.offered)
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     for name, leg in (
         ("calm", slice(0, begins)),
         ("fault", slice(begins, first)),
         ("after", slice(first, None)),
     ):
-        offered, kept = int(raw.offered[leg].sum()), int(raw.kept[leg].sum())
-        found[f"availability_{name}"] = _ratio(kept, offered)
-        found[f"lost_{name}"] = offered - kept
-    return found
+        offered, served = int(raw.offered[leg].sum()), int(raw.kept[leg].sum())
+        figures[f"availability_{name}"] = _ratio(served, offered)
+        figures[f"lost_{name}"] = offered - served
+    return figures
 
 
 def _ratio(part: float, whole: float) -> float | None:

@@ -210,12 +210,12 @@ class Recorder:
         over = min(len(p50), size)
         places = np.minimum((done_at[known:] / step + 1e-9).astype(np.int64), size - 1)
         fresh = _percentiles(places - over, took[known:], size - over)
-        found = np.concatenate((p50[:over], fresh[0])), np.concatenate((p99[:over], fresh[1]))
+        percentiles = np.concatenate((p50[:over], fresh[0])), np.concatenate((p99[:over], fresh[1]))
         # The last step may hold successes of this very moment, which a longer run counts in the next.
         ended = min(int(until / step + 1e-9), size - 1)
         inside = int(np.searchsorted((done_at / step + 1e-9).astype(np.int64), ended))
-        self._ranked = found[0][:ended], found[1][:ended], inside
-        return found
+        self._ranked = percentiles[0][:ended], percentiles[1][:ended], inside
+        return percentiles
 
 
 def _up_to(times: array[float], until: float) -> Floats:

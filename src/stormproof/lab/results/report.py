@@ -57,8 +57,8 @@ def write(path: str | os.PathLike[str], data: dict[str, Any]) -> None:
 def render(data: dict[str, Any]) -> str:
     """The report as text. It asks the network for nothing, and its own policy forbids it to."""
     if not isinstance(data, dict) or data.get("format") != 1:
-        found = data.get("format") if isinstance(data, dict) else data
-        raise ValueError(f"report: data must be what Result.to_data() gives (format 1), got {found!r}")
+        version = data.get("format") if isinstance(data, dict) else data
+        raise ValueError(f"report: data must be what Result.to_data() gives (format 1), got {version!r}")
     text = page().replace("connect-src 'self'", "connect-src 'none'", 1)
     return _SLOT.sub(lambda slot: slot[1] + embedded(data) + slot[2], text, count=1)
 
@@ -97,6 +97,6 @@ def page() -> str:
 
 def content_policy() -> str:
     """The Content-Security-Policy that the built page states for itself."""
-    found = _POLICY.search(page())
-    assert found is not None  # page() has looked
-    return found[1]
+    match = _POLICY.search(page())
+    assert match is not None  # page() has looked
+    return match[1]

@@ -83,8 +83,8 @@ class Result(Reportable):
 
     @property
     def recovery_time(self) -> float | None:
-        found: float | None = self.metrics["recovery_time"]
-        return found
+        seconds: float | None = self.metrics["recovery_time"]
+        return seconds
 
     @property
     def attempts(self) -> int:
@@ -104,13 +104,13 @@ class Result(Reportable):
 
     @property
     def p50(self) -> float | None:
-        found: float | None = self.metrics["p50"]
-        return found
+        seconds: float | None = self.metrics["p50"]
+        return seconds
 
     @property
     def p99(self) -> float | None:
-        found: float | None = self.metrics["p99"]
-        return found
+        seconds: float | None = self.metrics["p99"]
+        return seconds
 
     @property
     def verdict(self) -> str:

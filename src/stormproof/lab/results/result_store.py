@@ -80,21 +80,21 @@ def _column(path: Path) -> list[Any]:
 def _lines(path: Path) -> list[Any]:
     """The rows of ``path``. A last line that was cut short is completed or dropped."""
     *whole, last = path.read_bytes().split(b"\n")
-    found = [_parsed(line, number, path) for number, line in enumerate(whole, 1)]
+    rows = [_parsed(line, number, path) for number, line in enumerate(whole, 1)]
     if not last:
-        return found
+        return rows
     ours = last.startswith(_BEGIN)
     try:
-        found.append(_parsed(last, len(whole) + 1, path))
+        rows.append(_parsed(last, len(whole) + 1, path))
     except ValueError:
         if not ours and not _BEGIN.startswith(last):
             raise
         os.truncate(path, path.stat().st_size - len(last))
-        return found
+        return rows
     if ours:
         with path.open("ab") as file:
             file.write(b"\n")
-    return found
+    return rows
 
 
 def _parsed(line: bytes, number: int, path: Path) -> Any:

@@ -58,8 +58,8 @@ def overshoot(rate: float, burst: float, instances: int) -> float:
     exchanges are on time and the instances have counted each other, which takes them two of these. Who
     asks for several at once has `SOUGHT_S` in place of the two periods.
     """
-    held = rate * (horizon_s(instances) + 2 * period_s(instances))
-    return held + max(float(instances), burst / 2 + 1)
+    lead = rate * (horizon_s(instances) + 2 * period_s(instances))
+    return lead + max(float(instances), burst / 2 + 1)
 
 
 def credit_of(level: float, instances: int) -> int:
@@ -245,7 +245,8 @@ class LeaseBucket(Bucket):
 
     def leave(self, grant: Grant, now: float) -> list[Grant]:
         # A grant of another bucket is not given back here.
-        return super().leave(grant, now) if getattr(grant, "bucket", None) is self else []
+        is_own = isinstance(grant, LeaseGrant) and grant.bucket is self
+        return super().leave(grant, now) if is_own else []
 
     def _restore(self, n: float, now: float) -> None:
         self.settle(now)
@@ -299,16 +300,16 @@ class LeaseBucket(Bucket):
 
     def ask(self, now: float) -> tuple[int, int]:
         """(tokens owed, tokens wanted beyond those held: negative to give back)."""
-        held = self.held(now)
-        self.demand.measure(self.kept - held + min(self.missed + self.queued, self.most()), now)
+        tokens = self.held(now)
+        self.demand.measure(self.kept - tokens + min(self.missed + self.queued, self.most()), now)
         self.missed = 0
-        self.kept = held
+        self.kept = tokens
         if now - self.sought_at >= SOUGHT_S:
             self.sought = 0
         first = next(iter(self.waiting), None)
         at_once = max(self.sought, 0 if first is None else first.n)
-        owed = max(0, -held)
-        return owed, max(at_once, self.demand.target(self.instances, self.most())) - max(0, held)
+        owed = max(0, -tokens)
+        return owed, max(at_once, self.demand.target(self.instances, self.most())) - max(0, tokens)
 
     def take(self, owed: int, granted: int, before: float, after: float, instances: int, now: float) -> None:
         """The store charged ``owed`` and ``granted``; its level went from ``before`` to ``after``.
@@ -316,13 +317,13 @@ class LeaseBucket(Bucket):
         What it had is usable at once. What it lent matures until its level would be 0 again, so that
         all processes together stay at the fleet's rate.
         """
-        held = self.held(now) + owed + granted
+        tokens = self.held(now) + owed + granted
         self.kept += owed + granted
         self.instances, self.level_seen = instances, after
         self.patience_s = 2 * period_s(instances)
         self.credit = credit_of(after, instances)
         maturing, speed = self._later(owed, granted, before, after, now)
-        self.level, self.last = held - maturing - self.queued, now
+        self.level, self.last = tokens - maturing - self.queued, now
         self.maturing, self.since, self.rate = maturing, now, speed
 
     def _later(self, owed: int, granted: int, before: float, after: float, now: float) -> tuple[float, float]:

@@ -66,9 +66,9 @@ def _climb(heap: Rows[Due], at: int) -> None:
 def new_slot(s: State, slots: Rows[Slot]) -> int:
     """A free slot: the caller has seen to it that there is one."""
     if s.free >= 0:
-        found = s.free
-        s.free = slots[found].next
-        return int(found)
+        index = s.free
+        s.free = slots[index].next
+        return int(index)
     s.used += 1
     return int(s.used - 1)
 

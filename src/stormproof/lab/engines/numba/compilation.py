@@ -27,14 +27,14 @@ _OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
 
 def compiled(function: Function) -> Function:
     """A part of the kernel that is called from one place, or is small: it becomes part of the one loop."""
-    made: Function = _njit(forceinline=True, **_OPTIONS)(function)
-    return made
+    dispatcher: Function = _njit(forceinline=True, **_OPTIONS)(function)
+    return dispatcher
 
 
 def apart(function: Function) -> Function:
     """A part of the kernel that is called from several places, and seldom: it stays a function."""
-    made: Function = _njit(**_OPTIONS)(function)
-    return made
+    dispatcher: Function = _njit(**_OPTIONS)(function)
+    return dispatcher
 
 
 def kept(function: Function) -> Function:
@@ -42,11 +42,11 @@ def kept(function: Function) -> Function:
     run beside it.
     """
     try:
-        made: Function = _njit(cache=True, nogil=True, **_OPTIONS)(function)
+        dispatcher: Function = _njit(cache=True, nogil=True, **_OPTIONS)(function)
     except RuntimeError:
         # Neither beside this file nor in the user's cache directory may anything be written.
-        made = _njit(nogil=True, **_OPTIONS)(function)
-    return made
+        dispatcher = _njit(nogil=True, **_OPTIONS)(function)
+    return dispatcher
 
 
 def stamp() -> str:
@@ -67,13 +67,13 @@ def _prefetch(typingctx: object, array: Any, index: Any, offset: Any) -> Any:
     """Ask for the memory ``offset`` bytes past ``array[index]``, needed soon. Nothing waits for it."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        found = _array_of(array)(context, builder, args[0])
-        stride = _tools.unpack_tuple(builder, found.strides)[0]
+        pointer = _array_of(array)(context, builder, args[0])
+        stride = _tools.unpack_tuple(builder, pointer.strides)[0]
         index_, offset_ = (
             context.cast(builder, arg, kind, numba.types.intp)
             for arg, kind in zip(args[1:], signature.args[1:], strict=True)
         )
-        first = builder.ptrtoint(found.data, stride.type)
+        first = builder.ptrtoint(pointer.data, stride.type)
         place = builder.add(builder.add(first, builder.mul(index_, stride)), offset_)
         word = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [_tools.voidptr_t, word, word, word])

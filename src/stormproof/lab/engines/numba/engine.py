@@ -82,8 +82,8 @@ def why_not(policy: Policy | None, scenario: Scenario) -> str | None:
         f"queue= is beyond {_MOST_QUEUE:,}": (scenario.queue or 0) > _MOST_QUEUE,
         "clients= is beyond 2**31": scenario.clients >= 2**31,
     }
-    found = next((why for why, applies in reasons.items() if applies), None)
-    return found if found is not None else unfit(_shape(policy, scenario))
+    reason = next((why for why, applies in reasons.items() if applies), None)
+    return reason if reason is not None else unfit(_shape(policy, scenario))
 
 
 def _shape(policy: Policy | None, scenario: Scenario) -> Shape | str:
@@ -210,11 +210,11 @@ def _row(
     scenario: Scenario, answers: list[Refusal | None]
 ) -> tuple[layout.Rows[layout.StretchRecord], layout.Rows[layout.PartRecord]]:
     """The stretches and the partitions in them; the refusals they give are added to ``answers``."""
-    found = stretches(scenario)
-    row = layout.records(layout.StretchRecord, len(found))
+    steps = stretches(scenario)
+    row = layout.records(layout.StretchRecord, len(steps))
     parts: list[tuple[float, bool]] = []
-    for index, stretch in enumerate(found):
-        ends = found[index + 1].begins if index + 1 < len(found) else math.inf
+    for index, stretch in enumerate(steps):
+        ends = steps[index + 1].begins if index + 1 < len(steps) else math.inf
         row[index] = (
             stretch.begins,
             ends,
@@ -247,19 +247,19 @@ def _answer(answers: list[Refusal | None], hint: float | None) -> int:
 
 def _verdicts(form: Shape, answers: list[Refusal | None]) -> layout.Rows[layout.VerdictRecord]:
     """Return the policy's verdict on each answer; the first is the timeout."""
-    found = layout.records(layout.VerdictRecord, len(answers))
+    verdicts = layout.records(layout.VerdictRecord, len(answers))
     for index, refusal in enumerate(answers):
         error = AttemptTimeout("the simulated attempt took too long") if refusal is None else refusal.error()
         reason = layout.R_TIMEOUT
         if refusal is not None:
             reason = layout.R_503 if refusal.status == 503 else layout.R_429
-        found[index]["after"], found[index]["reason"] = math.nan, reason
+        verdicts[index]["after"], verdicts[index]["reason"] = math.nan, reason
         if form.retry is None:
             continue
         verdict = judge_marked(form.retry.judge, error)
         after = math.nan if verdict.after is None else verdict.after
         counts = verdict.retry or verdict.kind == "pushback"
-        found[index] = (
+        verdicts[index] = (
             verdict.retry,
             after,
             verdict.kind == "timeout",
@@ -267,7 +267,7 @@ def _verdicts(form: Shape, answers: list[Refusal | None]) -> layout.Rows[layout.
             counts,
             reason,
         )
-    return found
+    return verdicts
 
 
 def _fill_scenario(

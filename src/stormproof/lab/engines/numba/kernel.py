@@ -204,12 +204,12 @@ def stray(s: State, slots: Rows[Slot], at: int) -> int:
     c = slots[at]
     if c.kind != ARRIVE or c.gone > c.time:
         return -1
-    found = new_slot(s, slots)
-    lost = slots[found]
+    index = new_slot(s, slots)
+    lost = slots[index]
     lost.kind, lost.time, lost.seq = STRAY, c.time, c.seq
     lost.client, lost.gone = c.client, c.gone
     c.kind, c.time, c.seq = TIMEOUT, c.gone, c.gone_seq
-    return found
+    return index
 
 
 @apart

@@ -62,8 +62,8 @@ def records(kind: type[R], values: int | Sequence[tuple[float, ...]]) -> Rows[R]
     if kind not in _dtypes:
         _dtypes[kind] = dtype_of(kind)
     dtype = _dtypes[kind]
-    found = np.zeros(values, dtype) if isinstance(values, int) else np.array(values, dtype)
-    return cast("Rows[R]", found)
+    rows = np.zeros(values, dtype) if isinstance(values, int) else np.array(values, dtype)
+    return cast("Rows[R]", rows)
 
 
 class Slot(NumbaRecord):

@@ -73,14 +73,14 @@ def ceilings(retry: Retry) -> Floats | None:
     if isinstance(backoff, Schedule):
         different = min(retries, len(backoff.values))
         return np.array([backoff.ceiling(n) for n in range(different)]) if different <= _MOST_WAITS else None
-    found: list[float] = []
+    waits: list[float] = []
     last = backoff.ceiling(_FAR)
     # These only ever rise, so one that has reached the last stays there.
-    while len(found) < retries and (not found or found[-1] != last):
-        if len(found) == _MOST_WAITS:
+    while len(waits) < retries and (not waits or waits[-1] != last):
+        if len(waits) == _MOST_WAITS:
             return None
-        found.append(backoff.ceiling(len(found)))
-    return np.array(found)
+        waits.append(backoff.ceiling(len(waits)))
+    return np.array(waits)
 
 
 def fill_policy(rules: layout.RunRules, form: Shape, scenario: Scenario) -> Floats:
@@ -100,9 +100,9 @@ def fill_policy(rules: layout.RunRules, form: Shape, scenario: Scenario) -> Floa
         _fill_budget(rules, retry.budget)
         rules["shared"] = shared = scenario.fleet or getattr(retry.budget, "store", None) is not None
         rules["counted"] = rules["budget"] in (layout.EARNED, layout.THROTTLE) and not shared
-    found = ceilings(retry)
-    assert found is not None, "`unfit` has said so"
-    return found
+    waits = ceilings(retry)
+    assert waits is not None, "`unfit` has said so"
+    return waits
 
 
 def _fill_waits(rules: layout.RunRules, backoff: Any) -> None:

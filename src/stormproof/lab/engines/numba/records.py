@@ -47,11 +47,11 @@ def settled_balance(r: RunRules, purse: PurseRecord, row: Floats, scratch: Float
         purse.tally = now
     else:
         settle(r, purse, row, now)
-    found = held(r, purse, row)
+    balance = held(r, purse, row)
     purse.made, purse.tokens, purse.last, purse.tally = made, tokens, last, tally
     for index in range(len(row)):
         row[index] = scratch[index]
-    return found
+    return balance
 
 
 @apart
