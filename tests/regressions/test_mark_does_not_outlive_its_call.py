@@ -132,6 +132,44 @@ def test_stored_error_is_retried_by_a_call_elsewhere(made_in):
     assert client.calls == 3
 
 
+@pytest.mark.parametrize("method", ["fetch", "fetch_from"])
+def test_error_that_ended_another_task_is_retried_by_a_later_call(method):
+    """A task in the background connects, and ends with the error that is stored."""
+    client = Client()
+
+    async def connect():
+        client.connect()
+
+    async def fetch():
+        getattr(client, method)()
+
+    async def main():
+        await asyncio.wait([asyncio.create_task(retry()(connect)())])
+        with pytest.raises(ConnectionError):
+            await retry()(fetch)()
+
+    asyncio.run(main())
+    assert client.calls == 3
+
+
+def test_error_that_ended_another_thread_is_retried_by_a_later_call():
+    client = Client()
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(retry()(client.connect))
+        concurrent.futures.wait([ended])
+        for later in (client.fetch, ended.result):
+            calls = client.calls = 0
+
+            def count(later=later):
+                nonlocal calls
+                calls += 1
+                later()
+
+            with pytest.raises(ConnectionError):
+                retry()(count)()
+            assert calls == 3
+
+
 def test_stored_error_is_retried_by_a_later_block():
     client = Client()
     with pytest.raises(ConnectionError):

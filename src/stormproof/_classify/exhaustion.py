@@ -60,7 +60,7 @@ class Mark:
         given = self._stopped
         return Stopped(*given) if type(given) is tuple else given
 
-    def speaks_to(self, owner: object, began: float | None) -> bool:
+    def speaks_to(self, owner: object, began: int | None) -> bool:
         """Return False for a mark of ``owner``'s own, or of an earlier call, whose error was stored.
 
         ``began`` is the moment at which the attempt of the layer that asks began; ``None``: not known.
@@ -68,15 +68,20 @@ class Mark:
         origin = self.origin
         if origin is None:
             return self.owner != owner
+        if began is not None and origin[0] <= began:
+            return False
         is_here = strands.is_here(origin)
         if is_here and began is not None:
-            if origin[0] <= began:
-                return False
             # The layer is at work around the one that made the mark, even if it is the same one.
             self.owner = self
         if self.owner == owner:
             return False
         return is_here or strands.reaches(origin, lambda error: exhausted_by(error) is self)
+
+    def leave_with_result(self) -> None:
+        """Note that what it is on is returned, not raised: no task or future can be asked who has it."""
+        if self.origin is not None:
+            self.origin = (*self.origin[:3], strands.HANDS_OVER)
 
     def __repr__(self) -> str:
         return f"Mark({self.layer!r}, attempts={self.attempts})"
@@ -85,12 +90,15 @@ class Mark:
         return Mark, (self.layer, None, self.attempts, self.reason, self.stopped)
 
 
-def mark(outcome: Any, mark: object) -> None:
+def mark(outcome: Any, mark: Any) -> None:
     """Put ``mark`` on an exception or a response; one that refuses attributes is left as it is."""
     try:
         if issubclass(type(outcome), BaseException):
             outcome.__stormproof_mark__ = mark
-        elif is_a(get(outcome, "extensions"), dict):
+            return
+        if is_a(mark, Mark):
+            mark.leave_with_result()
+        if is_a(get(outcome, "extensions"), dict):
             outcome.extensions["stormproof"] = mark
         else:
             outcome.stormproof_mark = mark

@@ -12,6 +12,7 @@ from .._primitives.errors import (
     Permanent,
     StormproofError,
 )
+from .._runtime.strands import origin
 from .._strategies.retry.call import note
 from .timeouts import timed_out
 
@@ -125,5 +126,5 @@ def _given_up(exchange: Exchange, refusal: StormproofError, last: Exception) -> 
 
 
 def _mark(exchange: Exchange, outcome: object, reason: str, refusal: BaseException) -> None:
-    rules = exchange.rules
-    exhaustion.mark(outcome, exhaustion.Mark(rules.name, rules, exchange.number, reason, stopped(refusal)))
+    rules, stop = exchange.rules, stopped(refusal)
+    exhaustion.mark(outcome, exhaustion.Mark(rules.name, rules, exchange.number, reason, stop, origin()))

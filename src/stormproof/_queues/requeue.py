@@ -6,12 +6,15 @@ plain data (`Memory`), and time is the wall clock's: the next attempt may be ano
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from .._drivers.sync import call_hook
 from .._events import labels
 from .._policy.policy import Policy
 from .._primitives.attach_context import attach_context
+from .._runtime.call_template import SHARED_NAMES
+from .._runtime.strands import MOMENT
 from .._strategies.keyed import Keyed
 from .._strategies.protocol import Env
 from .._strategies.retry.call import RetriedCall
@@ -20,6 +23,10 @@ from .._strategies.retry.retry import Retry
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+#: The moment at which the attempt of this thread began: marks of earlier tasks say nothing about it.
+_began: ContextVar[int | None] = ContextVar("stormproof_task_began", default=None)
 
 
 class Memory(NamedTuple):
@@ -133,7 +140,8 @@ class Requeue:
         self._resume(memory, wall_now, args, kwargs).succeed()
 
     def started(self, memory: Memory, args: object = (), kwargs: Mapping[str, Any] = {}) -> None:
-        """Report the start of an attempt to the budget, if it is the first one."""
+        """Note the start of an attempt; report it to the budget if it is the first one."""
+        _began.set(SHARED_NAMES[MOMENT])
         budget = self._budget(args, kwargs)
         if memory.attempts == 0 and budget is not None:
             budget.started()
@@ -143,7 +151,8 @@ class Requeue:
         return budget.pick(tuple(args), dict(kwargs)) if isinstance(budget, Keyed) else budget
 
     def _resume(self, memory: Memory, wall_now: float, args: Any, kwargs: Mapping[str, Any]) -> RetriedCall:
-        run = RetriedCall(self.retry, self._budget(args, kwargs), self._env, self.operation, self)
+        budget, began = self._budget(args, kwargs), _began.get()
+        run = RetriedCall(self.retry, budget, self._env, self.operation, self, began=began)
         run.number = memory.attempts + 1
         run.previous_wait, run.backoff_index, run.spent = memory.prev, memory.place, memory.spent
         if memory.first is not None:

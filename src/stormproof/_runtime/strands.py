@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from _thread import get_ident
+from itertools import count
 from sys import modules
 
 from .call_template import SHARED_NAMES
@@ -19,9 +20,11 @@ if TYPE_CHECKING:
     Origin = tuple[int, object, int, Any]
 
 #: The name of the last origin's number in `SHARED_NAMES`. Compiled functions read it as they begin: what has
-#: a higher one was made later. Only numbers of one thread are compared, so it needs no lock.
+#: a higher one was made later, in whatever thread. Where two threads store theirs at the same time the lower
+#: one may stay, and what was made in between counts as later.
 MOMENT = "_sp_moment"
 SHARED_NAMES[MOMENT] = 0
+_next_moment = count(1).__next__
 
 #: In place of a task or future: errors are handed over in a way that cannot be asked afterwards.
 HANDS_OVER: object = object()
@@ -42,7 +45,7 @@ def origin() -> Origin:
     An asyncio task carries its error itself, a worker thread by a future. Trio's tasks raise it in those
     around them.
     """
-    SHARED_NAMES[MOMENT] = moment = SHARED_NAMES[MOMENT] + 1
+    SHARED_NAMES[MOMENT] = moment = _next_moment()
     thread, task = get_ident(), None
     # `_task` is asked only where an async library runs: every call that gives up comes through here.
     if "trio" in modules or ("asyncio" in modules and modules["asyncio"]._get_running_loop() is not None):

@@ -167,3 +167,21 @@ def test_memory_from_any_header_is_usable(data: object) -> None:
 def test_memory_survives_the_message(**fields: object) -> None:
     memory = Memory(**fields)  # type: ignore[arg-type]
     assert through_a_message(memory).to_data() == memory.to_data()
+
+
+def test_error_stored_by_an_earlier_task_is_new_to_the_next() -> None:
+    stored = ConnectionError("refused")
+
+    @sp.retry(on=ConnectionError, attempts=1)
+    def connect() -> None:
+        raise stored
+
+    requeue = Requeue(sp.retry(on=ConnectionError, budget=None), "task", "test")
+    ends: list[object] = []
+    for fails in (connect, lambda: stored):
+        requeue.started(Memory())
+        with pytest.raises(ConnectionError) as failure:
+            raise fails() or stored
+        ends.append(requeue.failed(failure.value, Memory(), START))
+    assert isinstance(ends[0], End) and ends[0].reason == "exhausted"
+    assert isinstance(ends[1], Again)

@@ -18,7 +18,9 @@ from ..._drivers import race as _race
 from ..._events import bus
 from ..._primitives.errors import ADMISSION_REFUSALS
 from ..._primitives.options import Seconds, count, flag, hook, seconds
+from ..._runtime.call_template import SHARED_NAMES
 from ..._runtime.locks import guard
+from ..._runtime.strands import MOMENT
 from ..protocol import Part
 from ..stateful import Stateful
 from .quantile import Sketch
@@ -183,6 +185,7 @@ class Race:
         #: The attempt that was begun with no other out; 0 when its latency is known or will never be.
         self._lone = 0
         self._lone_since = 0.0
+        self._began: int = SHARED_NAMES[MOMENT]
         self.launched = 0
         self.out = 0
 
@@ -280,8 +283,7 @@ class Race:
     def _is_exhausted(self, error: BaseException) -> bool:
         """Return True if a layer further in has retried ``error`` already."""
         mark = None if is_bare(error) else exhausted_by(error)
-        # Its attempts run in tasks or threads of their own: a mark that was made in this one is an old one.
-        return mark is not None and mark.speaks_to(None, math.inf)
+        return mark is not None and mark.speaks_to(None, self._began)
 
     def _hold(self, hint_s: float) -> None:
         """Launch nothing for ``hint_s`` seconds; nothing more at all if that is too long to wait for."""
