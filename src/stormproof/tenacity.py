@@ -96,7 +96,7 @@ def _settle(budget: AnyBudget, state: Any, wanted: bool) -> bool:
 
 
 def _will_stop(stop: Any, state: object) -> bool:
-    """Return whether ``stop`` ends the call for certain; stops that know the next wait are not asked."""
+    """Return True if ``stop`` ends the call for certain; stops that know the next wait are not asked."""
     if isinstance(stop, tenacity.stop_any):
         return any(_will_stop(part, state) for part in stop.stops)
     if isinstance(stop, tenacity.stop_all):

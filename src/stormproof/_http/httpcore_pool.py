@@ -38,7 +38,7 @@ class _Goodbye:
 
 
 def is_multiplexed(transport: Any) -> bool:
-    """Return whether requests by ``transport`` may share a connection, as they do on HTTP/2."""
+    """Return True if requests by ``transport`` may share a connection, as they do on HTTP/2."""
     return bool(getattr(getattr(transport, "_pool", None), "_http2", False))
 
 

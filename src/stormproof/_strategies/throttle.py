@@ -63,38 +63,37 @@ class Ledger:
 
     def settle(self, now: float) -> None:
         """Move the window to ``now``, and add the calls accepted since, spread evenly over that time."""
-        self._take_in(now, float(self.tally.take()))
+        fresh = float(self.tally.take())
+        now = self._own_time(now)
+        self._advance(self._accepted, self._lost, now, fresh)
+        self._last = now
+        self.hot = self._lost.total > 0
 
     def sums_at(self, now: float) -> tuple[float, float]:
-        """`sums`, of a copy that is settled at ``now``: looking changes nothing.
+        """Return `sums` as they would be if settled at ``now``; the counts stay as they are.
 
-        It only notices a clock set back, so that time passes for those who do nothing else.
+        A clock set back is noted, so that time passes even for a ledger that is only read.
         """
-        self._notice_setback(now)
-        seen = object.__new__(Ledger)
-        for name in self.__slots__:
-            setattr(seen, name, getattr(self, name))
-        seen._accepted, seen._lost = self._accepted.copy(), self._lost.copy()
-        seen._take_in(now, float(self.tally.peek()))
-        return seen.sums()
+        now = self._own_time(now)
+        accepted, lost = self._accepted.copy(), self._lost.copy()
+        self._advance(accepted, lost, now, float(self.tally.peek()))
+        return accepted.total + lost.total, accepted.total
 
-    def _notice_setback(self, now: float) -> None:
-        """A clock set back continues from where it was."""
+    def _own_time(self, now: float) -> float:
+        """Return ``now`` on a clock that never goes back: one set back continues from where it was."""
         if now + self._skew < self._last:
             self._skew = self._last - now
+        return max(self._last, now + self._skew)
 
-    def _take_in(self, now: float, fresh: float) -> None:
-        self._notice_setback(now)
-        now = max(self._last, now + self._skew)
-        elapsed, self._last = now - self._last, now
-        self._accepted.roll(now)
-        self._lost.roll(now)
+    def _advance(self, accepted: Slices, lost: Slices, now: float, fresh: float) -> None:
+        elapsed = now - self._last
+        accepted.roll(now)
+        lost.roll(now)
         if fresh:
             if elapsed > self._window_s:
                 fresh *= self._window_s / elapsed
                 elapsed = self._window_s
-            self._accepted.add(fresh, elapsed)
-        self.hot = self._lost.total > 0
+            accepted.add(fresh, elapsed)
 
     def resize(self, window_s: float, now: float) -> None:
         """Change the window's length and keep its counts."""

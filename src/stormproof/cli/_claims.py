@@ -58,7 +58,7 @@ class Assertion:
                 raise CommandError(f"--assert: {unknown('policy', name, policies)}")
 
     def holds(self, results: Sequence[Result]) -> bool:
-        """Return whether it holds in every run that it is about."""
+        """Return True if it holds in every run that it is about."""
         seeds = dict.fromkeys(result.seed for result in results)
         for seed in seeds:
             row = {result.name: result for result in results if result.seed == seed}

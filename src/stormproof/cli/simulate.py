@@ -67,8 +67,7 @@ def command(
     """Simulate what a policy does to a backend that breaks and recovers, in virtual time.
 
     Exit code 1 if the service collapses under a policy in any run, or, with --assert, if a claim does not
-    hold. A class of your own that a policy file names in "on"
-    stands for the simulated failures.
+    hold. A class of your own that a policy file names in "on" stands for the simulated failures.
     """
     known = _scenarios()
     if list_all:

@@ -31,7 +31,7 @@ _TENACITY_ATTRIBUTES = {"retry_with", "statistics", "retry"}
 
 
 def is_worth_fixing(text: str) -> bool:
-    """Return whether ``text`` imports one of the libraries, or names one in a string."""
+    """Return True if ``text`` imports one of the libraries, or names one in a string."""
     return _MENTION.search(text) is not None
 
 

@@ -169,7 +169,7 @@ class Module:
             self.loops.append(loop)
 
     def _is_method(self, called: ast.expr, decorated: Function) -> bool:
-        """Return whether a decorator in a class is a function of that class, not what the module imports."""
+        """Return True if ``called`` is a method of the decorated one's class, not an import."""
         if decorated.owner is None or not isinstance(called, ast.Name):
             return False
         method = self.functions.get((decorated.owner, called.id))

@@ -366,9 +366,9 @@ class RetriedCall(Course):
         )
 
     def _owner_of_mark(self) -> object:
-        """Return the call's owner, or another where the very same layer is at work further out."""
-        # A layer ignores its own mark, left on an error object that is raised again and again; that mark must
-        # stop it.
+        """Return the owner that a mark names: the call's, or a new one inside a call of the same layer."""
+        # A layer ignores marks of its own, which an error raised again and again may still carry. The mark of
+        # a call inside must stop the call around it, though both are of one layer.
         outer = self.outer
         while outer is not None:
             if outer.owner == self.owner:

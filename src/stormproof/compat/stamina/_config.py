@@ -10,7 +10,7 @@ __all__ = ["CONFIG", "_Config", "_Testing", "is_active", "is_testing", "set_acti
 
 
 def is_active() -> bool:
-    """Return whether retries are on."""
+    """Return True if retries are on."""
     return CONFIG.is_active
 
 

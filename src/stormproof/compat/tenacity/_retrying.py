@@ -326,7 +326,7 @@ def _waits_nothing(wait: object) -> bool:
 
 
 def _past_deadline(seconds: float) -> bool:
-    """Return whether a wait of ``seconds`` would outlast the deadline of the enclosing scope."""
+    """Return True if a wait of ``seconds`` would outlast the deadline of the enclosing scope."""
     scope = ambient()
     if scope is None:
         return False

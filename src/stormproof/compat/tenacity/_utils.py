@@ -54,7 +54,7 @@ def get_callback_name(cb: Callable[..., Any]) -> str:
 
 
 def is_coroutine_callable(call: object) -> bool:
-    """Return whether calling ``call`` makes a coroutine; a class does not."""
+    """Return True if calling ``call`` makes a coroutine; a class does not."""
     while isinstance(call, functools.partial):
         call = call.func
     if inspect.isclass(call):

@@ -208,7 +208,7 @@ _BLIND = (retry_if_exception.__call__, retry_if_exception_cause_type.__call__, _
 
 
 def ignores_every_result(condition: Any) -> bool:
-    """Return whether ``condition`` is false of every result: a call that returns needs not ask it."""
+    """Return True if ``condition`` is false of every result: a call that returns needs not ask it."""
     decide = type(condition).__call__
     if decide in (retry_any.__call__, retry_all.__call__):
         parts = map(ignores_every_result, condition.retries)
@@ -217,7 +217,7 @@ def ignores_every_result(condition: Any) -> bool:
 
 
 def names_interrupts(condition: object) -> bool:
-    """Return whether ``condition`` names an exception type that is not an `Exception`, such as Ctrl-C's."""
+    """Return True if ``condition`` names an exception type that is not an `Exception`, such as Ctrl-C's."""
     if isinstance(condition, retry_if_exception_type):
         types = condition.exception_types
         return any(not issubclass(t, Exception) for t in (types if isinstance(types, tuple) else (types,)))

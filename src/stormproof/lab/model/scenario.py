@@ -276,7 +276,7 @@ _DRAWS, _TOLERANCE = 2_000, 0.05
 
 
 def depends_on_load(draw: object) -> bool:
-    """Return whether ``draw``, a function of the user's own, wants the number of requests in flight too."""
+    """Return True if ``draw``, a function of the user's own, wants the number of requests in flight too."""
     if not callable(draw):
         return False
     try:

@@ -110,7 +110,7 @@ def _turn(table: dict[str, Any], key: str, value: object) -> None:
 
 
 def _in_order(table: dict[str, Any]) -> dict[str, Any]:
-    """The table as it was, but a strategy that was added stands where it stands in most policies."""
+    """Return ``table`` in its order, with an added strategy where most policies have it."""
     usual = list(STRATEGIES)
     order: list[str] = []
     for key in table:

@@ -18,7 +18,7 @@ class async_retry_base(retry_base):
 
     @abc.abstractmethod
     async def __call__(self, retry_state: RetryCallState) -> bool:  # type: ignore[override]
-        """Return whether to retry after this outcome."""
+        """Return True to retry after this outcome."""
 
     def any_of(self, *parts: object) -> Any:
         return retry_any(*flat(retry_any, parts))
