@@ -81,7 +81,8 @@ class Mark:
     def leave_with_result(self) -> None:
         """Note that what it is on is returned, not raised: no task or future can be asked who has it."""
         if self.origin is not None:
-            self.origin = (*self.origin[:3], strands.HANDS_OVER)
+            moment, strand, thread, _ = self.origin
+            self.origin = moment, strand, thread, strands.HANDS_OVER
 
     def __repr__(self) -> str:
         return f"Mark({self.layer!r}, attempts={self.attempts})"
