@@ -9,6 +9,7 @@ import pytest
 from tests.support.polling import eventually
 from tests.support.redis_servers import Server
 from tests.support.sizes import sized
+from tests.support.store_outage import stated_overshoot
 
 import stormproof as sp
 from stormproof._fleet.health import LONGEST_PROBE_S
@@ -17,12 +18,6 @@ from stormproof.redis import RedisStore
 pytestmark = [pytest.mark.redis, pytest.mark.sized]
 
 RATE, BURST, INSTANCES, TIMEOUT_S = 400.0, 40, 4, 0.2
-
-
-def bound(outages: int) -> float:
-    """Tokens beyond burst + rate * w in any window with this many outages, as docs/fleet.md states it."""
-    overshoot = RATE * 0.25 + max(INSTANCES, BURST / 2 + 1)
-    return overshoot + outages * (BURST + INSTANCES + RATE * (LONGEST_PROBE_S + TIMEOUT_S))
 
 
 def worst_window(times: list[float]) -> float:
@@ -81,7 +76,7 @@ def test_fleet_stays_within_its_bound_while_redis_is_away_twice(server: Server, 
         server.resume()
         for store in stores:
             store.close()
-    assert worst_window(times) <= bound(2)
+    assert worst_window(times) <= stated_overshoot(RATE, BURST, INSTANCES, TIMEOUT_S, outages=2)
     assert len(times) >= 0.5 * control_admitted, "the fleet goes on meanwhile"
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from stormproof.lab.page import runs as page_runs
 
 
-class Scripted(page_runs.Worker):
+class Scripted(page_runs.RunProcess):
     """A worker without a process: sends its outcome when it may, or when it is asked to stop."""
 
     def __init__(self, outcome: dict[str, Any]) -> None:

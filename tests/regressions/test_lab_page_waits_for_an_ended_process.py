@@ -9,7 +9,7 @@ import asyncio
 import pytest
 from tests.support.lab_server import SHORT
 
-from stormproof.lab.page.runs import Worker
+from stormproof.lab.page.runs import RunProcess
 
 JOB = {"toml": "[policies.p]\nretry = {}\n", "name": "p", "scenario": "metastable", "seed": 1}
 #: Goes on for seconds, unless it is ended.
@@ -19,7 +19,7 @@ VALUES = {**SHORT, "duration": 600, "arrival_rps": 450, "capacity_rps": 1500}
 @pytest.mark.parametrize("restarted", [False, True])
 def test_close_waits_for_a_process_ended_in_a_run(restarted: bool) -> None:
     async def body() -> None:
-        worker = Worker()
+        worker = RunProcess()
         playing = worker.play({**JOB, "values": VALUES})
         assert (await anext(playing))["type"] == "progress"
         process = worker._process

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from stormproof.lab.page import policy
-from stormproof.lab.page.guard import LARGEST_BODY, Refusal, admit
+from stormproof.lab.page.guard import LARGEST_BODY, RejectedRequest, admit
 from stormproof.lab.page.runs import _jobs
 from stormproof.lab.page.scenario import shipped_stories, values
 from stormproof.lab.page.server import application
@@ -93,12 +93,12 @@ def check_run(data: bytes) -> None:
 
 
 def check_guard(data: bytes) -> None:
-    """Only a request with our host, our origin and the token gets in; anything else is a Refusal."""
+    """Only a request with our host, our origin and the token gets in; anything else is a RejectedRequest."""
     pairs = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in lines(data)]
     scope = {"headers": pairs, "method": "POST", "path": "/api/run"}
     try:
         admit(scope, frozenset({_HOST}), _TOKEN)
-    except Refusal as refusal:
+    except RejectedRequest as refusal:
         must(400 <= refusal.status < 500, f"must be a 4xx, got {refusal.status}")
         return
     found = dict(pairs)
