@@ -18,8 +18,8 @@ pytestmark = pytest.mark.proves("security credentials")
 SECRET = "hunter2"
 
 
-def _moved(other: Server) -> Callable[[sp.attempts.Attempt], None]:
-    def before(attempt: sp.attempts.Attempt) -> None:
+def _moved(other: Server) -> Callable[[sp.Attempt], None]:
+    def before(attempt: sp.Attempt) -> None:
         if attempt.number > 1:
             attempt.request.host = f"127.0.0.1:{other.port}"
 
@@ -112,7 +112,7 @@ async def test_credentials_are_sent_again_to_the_first_origin(http: Http) -> Non
         other.on("/", answer(503))
         http.server.on("/", answer(503), answer(200, b"home"))
 
-        def before(attempt: sp.attempts.Attempt) -> None:
+        def before(attempt: sp.Attempt) -> None:
             if attempt.number == 2:
                 attempt.request.host = f"127.0.0.1:{other.port}"
 

@@ -86,7 +86,7 @@ async def test_scope_cancelled_from_another_thread_ends_the_wait(http: Http) -> 
 async def test_interrupt_before_an_attempt_is_not_retried(http: Http) -> None:
     http.server.on("/", answer(503, b"x" * 1_000_000))
 
-    def interrupt(attempt: sp.attempts.Attempt) -> None:
+    def interrupt(attempt: sp.Attempt) -> None:
         if attempt.number == 2:
             raise KeyboardInterrupt
 

@@ -143,7 +143,7 @@ async def test_before_attempt_may_try_another_instance(http: Http) -> None:
         http.server.on("/", answer(503))
         seen_by: list[int] = []
 
-        def before(attempt: sp.attempts.Attempt) -> None:
+        def before(attempt: sp.Attempt) -> None:
             seen_by.append(attempt.number)
             if attempt.number > 1:
                 attempt.request.host = f"127.0.0.1:{other.port}"
@@ -168,7 +168,7 @@ async def test_before_attempt_may_change_path_and_headers_of_one_attempt(http: H
     http.server.on("/a", answer(503), answer(200, b"a"))
     http.server.on("/b", answer(503))
 
-    def before(attempt: sp.attempts.Attempt) -> None:
+    def before(attempt: sp.Attempt) -> None:
         if attempt.number == 2:
             attempt.request.url = http.server.url("/b?x=1")
             attempt.request.headers["X-Region"] = "west"
