@@ -32,12 +32,19 @@ def settled(*budgets: Any) -> None:
     eventually(lambda: all(budget._fleet.purse.instances == len(budgets) for budget in budgets))
 
 
-def spend(budget: sp.Budget, seconds: float = 0.3) -> float:
-    """Return how much a caller that goes on trying gets out of it."""
-    end = time.monotonic() + seconds
+def spend(budget: sp.Budget, least: float = 0.0, seconds: float = 0.3) -> float:
+    """Return how much a caller gets out of it that goes on trying until it has ``least``, and then a while."""
     paid = 0.0
-    while time.monotonic() < end:
+
+    def pay() -> bool:
+        nonlocal paid
         paid += budget.withdraw()
+        return paid >= least
+
+    eventually(pay, f"{least:g} of the budget")
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pay()
         time.sleep(0.001)
     return paid
 
@@ -49,7 +56,7 @@ def known(budget: sp.Budget, least: float) -> None:
 def test_budget_spent_by_one_instance_is_empty_for_the_other(pair: tuple[RedisStore, RedisStore]) -> None:
     one, two = (sp.Budget(0.1, burst=20, store=store, name="x") for store in pair)
     settled(one, two)
-    assert 19 <= spend(one) <= 20
+    assert spend(one, least=19) <= 20
     assert spend(two) <= 1 + leases.credit_of(20, 2)
     assert one.withdraw() == 0.0
     assert one.balance == 0.0
@@ -62,7 +69,7 @@ def test_budget_earned_by_one_instance_is_spent_by_the_other(pair: tuple[RedisSt
     for _ in range(40):
         two.success()
     known(one, 19)
-    assert spend(one) == pytest.approx(20, abs=1)
+    assert spend(one, least=19) <= 21
 
 
 def test_budget_holds_at_most_the_burst_and_the_earnings_of_the_window(
@@ -70,21 +77,26 @@ def test_budget_holds_at_most_the_burst_and_the_earnings_of_the_window(
 ) -> None:
     budget = sp.Budget(1.0, burst=5, window=0.4, store=pair[0], name="x")
     settled(budget)
-    for _ in range(100):
-        budget.success()
-    known(budget, 100)
+
+    def earned() -> bool:
+        # Again each time: on a busy machine the window may end before its earnings have been exchanged.
+        for _ in range(100):
+            budget.success()
+        return budget.balance >= 100
+
+    eventually(earned)
     time.sleep(0.5)
     # What the window earned has fallen out of it, and was held only as part of it.
     budget.success()
     eventually(lambda: budget.balance <= 6)
-    assert spend(budget) == pytest.approx(6, abs=1)
+    assert spend(budget, least=5) <= 7
 
 
 def test_time_alone_refills_nothing(pair: tuple[RedisStore, RedisStore]) -> None:
     budget = sp.Budget(0.1, burst=5, window=0.2, store=pair[0], name="x")
     settled(budget)
-    assert spend(budget) == 5
-    assert spend(budget, 1.0) == 0
+    assert spend(budget, least=5) == 5
+    assert spend(budget, seconds=1.0) == 0
 
 
 def test_fraction_of_a_token_is_kept(pair: tuple[RedisStore, RedisStore]) -> None:
@@ -94,7 +106,7 @@ def test_fraction_of_a_token_is_kept(pair: tuple[RedisStore, RedisStore]) -> Non
         one.success()
         two.success()
     known(one, 1)
-    assert spend(one) == 1
+    assert spend(one, least=1) == 1
 
 
 def test_policies_of_two_instances_pay_from_one_budget(pair: tuple[RedisStore, RedisStore]) -> None:
@@ -134,14 +146,16 @@ def test_closing_gives_back_what_is_held(shared_server: Server) -> None:
         budget = sp.Budget(0.1, burst=500, store=store, name="x")
         settled(budget)
 
+        paid = 0.0
+
         def use() -> bool:
-            budget.withdraw()
+            nonlocal paid
+            paid += budget.withdraw()
             return budget._fleet is not None and budget._fleet.purse.held >= 5
 
         eventually(use)
-        before = watcher.inspect()[0]["state"]["level"]
         store.close()
-        assert watcher.inspect()[0]["state"]["level"] >= before + 1
+        assert watcher.inspect()[0]["state"]["level"] == 500 - paid
 
 
 def test_copies_of_a_fleet_budget_share_store_and_name(pair: tuple[RedisStore, RedisStore]) -> None:
