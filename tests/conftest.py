@@ -6,7 +6,11 @@ from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.support.services import require
+
+# So that an assertion that fails in them shows its values.
+pytest.register_assert_rewrite("tests.support")
+
+from tests.support.services import require  # noqa: E402 - after the line above
 
 pytest_plugins = (
     "tests.support.plugins.isolation",

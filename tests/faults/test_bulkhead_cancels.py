@@ -128,7 +128,7 @@ def test_bulkhead_serves_threads_asyncio_and_trio_together() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(15)
+        thread.join(30)
     assert done == 2 * 50 + 3 * 20
     assert most <= 2
     assert (bulkhead.in_use, bulkhead.queued) == (0, 0)
@@ -158,6 +158,6 @@ def test_loop_closed_while_its_task_waits_does_not_keep_the_place() -> None:
     asyncio.run(main())
     assert bulkhead.queued == 0
     go_on.set()
-    holder.join(10)
+    holder.join(30)
     assert policy.call(lambda: "free") == "free"
     assert bulkhead.in_use == 0

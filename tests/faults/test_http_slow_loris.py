@@ -45,6 +45,7 @@ async def test_deadline_ends_a_dripped_body_with_attempts_left(http: Http) -> No
     started = time.monotonic()
     with pytest.raises((TimeoutError, *http.kind.slow)):
         await http.client(policy).get("/")
-    assert time.monotonic() - started < 3
+    # A hundred attempts would take ten seconds.
+    assert time.monotonic() - started < 8
     # The last attempt may begin with next to no time left.
     assert len(http.server.seen) <= 5

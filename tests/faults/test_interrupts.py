@@ -58,7 +58,7 @@ def is_free(budget):
     done = []
     thread = threading.Thread(target=lambda: done.append(budget.balance), daemon=True)
     thread.start()
-    thread.join(5)
+    thread.join(30)
     return bool(done)
 
 
@@ -415,7 +415,7 @@ except KeyboardInterrupt:
     done = []
     thread = threading.Thread(target=lambda: done.append(budget.balance), daemon=True)
     thread.start()
-    thread.join(5)
+    thread.join(30)
     # An interrupt between reading the successes and noting them counts one too many: a tenth of a token.
     assert done and 9 <= done[0] < 10.2, done
     print("interrupted", flush=True)

@@ -36,7 +36,8 @@ def test_paused_redis_does_not_delay_close(server: Server) -> None:
         start = time.monotonic()
         for store in outage.stores:
             store.close()
-        assert time.monotonic() - start < 2 * (1 + 2 * TIMEOUT)
+        # It would wait for ever. A few timeouts are enough, where the machine is not busy.
+        assert time.monotonic() - start < 20 * TIMEOUT
     finally:
         server.resume()
         outage.close()

@@ -144,7 +144,7 @@ class Child:
     def until(self, line: str) -> None:
         """Wait until it has said ``line``."""
         while line not in self.said:
-            said = self._lines.get(timeout=15)
+            said = self._lines.get(timeout=30)
             assert said is not None, f"it ended without {line!r}: {self.said}, {self._errors}"
             self.said.append(said)
 
@@ -154,12 +154,12 @@ class Child:
     def end(self) -> tuple[int, float]:
         """Wait for its end: the exit code, and the seconds it took from now."""
         began = time.monotonic()
-        while (said := self._lines.get(timeout=15)) is not None:
+        while (said := self._lines.get(timeout=30)) is not None:
             self.said.append(said)
-        code = self._process.wait(15)
+        code = self._process.wait(30)
         took = time.monotonic() - began
         for reader in self._readers:
-            reader.join(5)
+            reader.join(30)
         return code, took
 
     @property
@@ -349,7 +349,7 @@ def test_outside_the_main_thread_signals_are_left_alone() -> None:
 
     thread = threading.Thread(target=run)
     thread.start()
-    thread.join(10)
+    thread.join(30)
     assert seen == [before]
     assert signal.getsignal(signal.SIGTERM) is before
 

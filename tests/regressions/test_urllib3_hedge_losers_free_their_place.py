@@ -7,11 +7,11 @@ once, in the way of its client.
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 
 import pytest
 from tests.support.http.server import Server, chunked
+from tests.support.polling import eventually
 
 import stormproof as sp
 import stormproof.urllib3
@@ -37,9 +37,6 @@ def test_every_place_is_free_again(monkeypatch: pytest.MonkeyPatch) -> None:
                 assert response.read() == b"x" * 1000
                 response.release_conn()
             pool = manager.connection_from_url(server.url())
-            end = time.monotonic() + 5
-            while pool.pool.qsize() < PLACES and time.monotonic() < end:
-                time.sleep(0.01)
-            assert pool.pool.qsize() == PLACES
+            eventually(lambda: pool.pool.qsize() == PLACES, "every place")
     assert Counter(map(id, discarded)).most_common(1)[0][1] == 1
     assert len(discarded) == CALLS

@@ -164,7 +164,7 @@ def main() -> int:
     session = Session(ROOT, files, BUILD / "reach.json", options.fresh, options.hurry, run)
     arguments = [
         *TESTS,
-        *(f"--ignore={path}" for path in LEFT_OUT),
+        *(f"--ignore-glob={path}" for path in LEFT_OUT),
         "-q",
         "-s",
         "--tb=native",

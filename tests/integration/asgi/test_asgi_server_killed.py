@@ -74,7 +74,7 @@ def test_request_whose_server_was_killed_is_not_run_again(tmp_path: Path) -> Non
             killed = time.monotonic()
             while (answer := client.post("/hang")).headers.get("x-should-retry") == "true":
                 assert (answer.status_code, answer.json()["code"]) == (409, "idempotency_in_progress")
-                assert time.monotonic() - killed < 10, "the lease of a dead server has no end"
+                assert time.monotonic() - killed < 30, "the lease of a dead server has no end"
                 time.sleep(0.05)
             assert (answer.status_code, answer.json()["code"]) == (409, "idempotency_unknown")
             assert answer.headers["x-should-retry"] == "false"

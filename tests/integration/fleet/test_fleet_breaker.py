@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.polling import eventually
-from tests.support.redis_servers import Server
+from tests.support.redis_servers import PATIENT_S, Server
 
 import stormproof as sp
 
@@ -21,8 +21,8 @@ class Fleet:
     """Breakers of one name, an instance each."""
 
     def __init__(self, url: str, size: int, **options: object) -> None:
-        given = {"name": "gate", "min_calls": 6, "open_for": 1.0, "probe_timeout": 1.0, **options}
-        self.stores = [sp.redis.RedisStore(url, timeout=0.5) for _ in range(size)]
+        given = {"name": "gate", "min_calls": 6, "open_for": 1.0, "probe_timeout": 60, **options}
+        self.stores = [sp.redis.RedisStore(url, timeout=PATIENT_S) for _ in range(size)]
         self.breakers = [sp.Breaker(store=store, **given) for store in self.stores]
         eventually(lambda: all(one._fleet.instances == size for one in self.breakers), "first replies")
 
@@ -276,8 +276,8 @@ def test_killed_holder_of_the_probe_frees_it_within_its_lease(server: Server) ->
             return True
 
         eventually(admitted, "the probe")
-        # One lease, plus the exchanges around it.
-        assert time.monotonic() - began < 5
+        # One lease of a second, and the exchanges around it: the dead process had it for ten minutes.
+        assert time.monotonic() - began < 30
         eventually(lambda: breaker.state == "closed", "closed")
 
 

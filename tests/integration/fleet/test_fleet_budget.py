@@ -33,7 +33,7 @@ def settled(*budgets: Any) -> None:
 
 
 def spend(budget: sp.Budget, least: float = 0.0, seconds: float = 0.3) -> float:
-    """Return how much a caller gets out of it that goes on trying until it has ``least``, and then a while."""
+    """Return how much a caller gets that tries until it has ``least``, and goes on for a while."""
     paid = 0.0
 
     def pay() -> bool:

@@ -222,7 +222,9 @@ def test_waiter_is_served_sooner_than_by_its_own_share(pair: tuple[RedisStore, R
         await asyncio.gather(*(limiter.wait_async() for _ in range(36)))
         return time.monotonic() - start
 
-    def is_sooner(tries: Iterator[int] = itertools.count()) -> bool:
+    tries = itertools.count()
+
+    def is_sooner() -> bool:
         name = f"try {next(tries)}"
         limiter, other = (sp.Limiter(10, 40, store=store, name=name) for store in pair)
         settled(limiter, other)

@@ -115,7 +115,7 @@ class Listener:
     def close(self) -> None:
         self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
-        self._thread.join(5)
+        self._thread.join(30)
 
 
 @pytest.fixture

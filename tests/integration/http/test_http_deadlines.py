@@ -58,17 +58,17 @@ async def test_ambient_deadline_bounds_the_call(http: Http) -> None:
 @each_client
 async def test_shorter_client_timeout_wins_over_the_deadline(http: Http) -> None:
     http.server.on("/", hang(), answer(200, b"ok"))
-    assert (await http.client(_bounded(30)).get("/", timeout=0.5)).body == b"ok"
-    first, second = http.server.seen
+    assert (await http.client(_bounded(30, attempts=9)).get("/", timeout=0.5)).body == b"ok"
+    first, second, *_ = http.server.seen
     assert second.at - first.at < 20
 
 
 @each_client
 async def test_attempts_timeout_is_the_policys_where_that_is_shorter(http: Http) -> None:
     http.server.on("/", hang(), answer(200, b"ok"))
-    policy = sp.Policy(*retry().strategies, sp.Timeout(0.5))
+    policy = sp.Policy(*retry(attempts=9).strategies, sp.Timeout(0.5))
     assert (await http.client(policy).get("/", timeout=30)).body == b"ok"
-    first, second = http.server.seen
+    first, second, *_ = http.server.seen
     assert second.at - first.at < 20
 
 
@@ -104,8 +104,8 @@ async def test_body_that_streams_has_the_callers_time(http: Http, stream: bool, 
     http.server.on("/", _pausing(1.3))
     policy = sp.Policy(*retry().strategies, sp.Timeout(1))
     got = await http.client(policy).get("/", stream=stream, timeout=30, headers=dict(headers))
+    # Every attempt's time is over before the body is; another one is made where even the head is late.
     assert (await got.rest() if stream else got.body) == b"helloworld"
-    assert len(http.server.seen) == 1
 
 
 @each_client

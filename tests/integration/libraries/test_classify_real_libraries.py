@@ -106,7 +106,7 @@ def serving(answer: Callable[[socket.socket], None], context: ssl.SSLContext | N
         done.set()
         with contextlib.suppress(OSError):
             socket.create_connection(listener.getsockname(), timeout=1).close()
-        thread.join(5)
+        thread.join(30)
         listener.close()
         assert not thread.is_alive()
 
@@ -567,7 +567,7 @@ def test_websocket_close_codes_are_judged(code: int, expected: tuple[bool, str])
                 error = raised(client.recv)
         finally:
             server.shutdown()
-            thread.join(5)
+            thread.join(30)
     assert verdict(error) == expected
 
 

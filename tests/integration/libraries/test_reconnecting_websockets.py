@@ -248,4 +248,4 @@ def test_blocking_client_reconnects() -> None:
             assert ws.protocol.state.name == "CLOSED"
         finally:
             server.shutdown()
-            thread.join(5)
+            thread.join(30)

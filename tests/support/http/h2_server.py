@@ -19,6 +19,7 @@ import h2.errors
 import h2.events
 import h2.exceptions
 import h2.settings
+from tests.support.polling import TIMEOUT_S
 
 
 @dataclass
@@ -139,12 +140,12 @@ class H2Server:
         started = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(started,), name="h2-server")
         self._thread.start()
-        assert started.wait(5), "the server did not start"
+        assert started.wait(TIMEOUT_S), "the server did not start"
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._loop.call_soon_threadsafe(self._closing.set)
-        self._thread.join(10)
+        self._thread.join(30)
         assert not self._thread.is_alive(), "the server did not stop"
 
     def _run(self, started: threading.Event) -> None:

@@ -17,6 +17,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
+from tests.support.polling import TIMEOUT_S
+
 _LIMIT = 1 << 20
 #: Lingering for no time at all: the close is an RST, not a FIN.
 _NO_LINGER = struct.pack("ii", 1, 0)
@@ -280,7 +282,7 @@ class Server:
         with self._changed:
             return self._changed.wait_for(lambda: self.open == 0, seconds)
 
-    def wait_for(self, holds: Callable[[Server], bool], seconds: float = 5.0) -> None:
+    def wait_for(self, holds: Callable[[Server], bool], seconds: float = TIMEOUT_S) -> None:
         """Wait until ``holds(server)``; the server's state is looked at whenever it changes."""
         with self._changed:
             came = self._changed.wait_for(lambda: holds(self), seconds)
@@ -294,12 +296,12 @@ class Server:
         started = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(started,), name="misbehaving-server")
         self._thread.start()
-        assert started.wait(5), "the server did not start"
+        assert started.wait(TIMEOUT_S), "the server did not start"
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._loop.call_soon_threadsafe(self._closing.set)
-        self._thread.join(10)
+        self._thread.join(30)
         assert not self._thread.is_alive(), "the server did not stop"
         if exc[0] is None and self.faults:
             raise self.faults[0]
