@@ -110,3 +110,16 @@ def test_times_are_written_by_folder_and_file_longest_first(tool: Any, tmp_path:
         ("1.0", "tests/unit/test_a.py"),
         ("0.2", "tests/unit/test_b.py"),
     ]
+
+
+def test_time_left_is_that_of_the_slower_part_from_its_collection_on(
+    tool: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tool.time, "monotonic", lambda: 30.0)
+    collected = {"kind": "collected", "tests": 100}
+    quick = part_with(tool, collected, *[ended(f"tests/unit/test_a.py::test_{n}") for n in range(90)])
+    slow = part_with(tool, collected, *[ended(f"tests/faults/test_b.py::test_{n}") for n in range(10)])
+    monkeypatch.setattr(tool.time, "monotonic", lambda: 40.0)
+    tool.show([quick, slow], 40.0)
+    line = capsys.readouterr().out.strip()
+    assert line == "90% and 10%  100 of 200, 0 failed, 0m40s, about 1m30s left"
