@@ -38,9 +38,10 @@ _FALLBACKS = {
 
 _SILENT = logging.NullHandler
 _logger = logging.getLogger("stormproof")
-_logger.addHandler(_SILENT())
+#: The handlers of an application that has given this logger none.
+_UNUSED = [_SILENT()]
+_logger.addHandler(_UNUSED[0])
 _root = logging.getLogger()
-_UNUSED = list(_logger.handlers)
 
 
 def would_write(level: int) -> bool:
