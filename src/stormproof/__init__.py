@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from ._config.registry import to_data as to_data
     from ._context.attempts import Attempt as Attempt
     from ._context.attempts import attempt as attempt
+    from ._context.carrier import carry as carry
     from ._context.deadlines import Scope as Scope
-    from ._context.deadlines import carry as carry
     from ._context.deadlines import deadline as deadline
     from ._context.deadlines import disabled as disabled
     from ._context.deadlines import remaining as remaining
@@ -110,7 +110,8 @@ _HOMES = {
     "_config.errors": ("ConfigError",),
     "_config.registry": ("Registry", "load", "to_data"),
     "_context.attempts": ("Attempt", "attempt"),
-    "_context.deadlines": ("Scope", "carry", "deadline", "disabled", "remaining"),
+    "_context.carrier": ("carry",),
+    "_context.deadlines": ("Scope", "deadline", "disabled", "remaining"),
     "_drivers.pause": ("sleep", "sleep_async"),
     "_events.bus": ("subscribe",),
     "_policy.checks": ("PolicyWarning", "WorstCase"),

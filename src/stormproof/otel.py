@@ -99,8 +99,6 @@ class _Sink:
             explicit_bucket_boundaries_advisory=WAITS,
         )
         counter = meter.create_observable_counter
-        counter("stormproof.attempts", [self._watch(_totals("attempts"))], "{attempt}", "Attempts made.")
-        counter("stormproof.retries", [self._watch(_totals("retries"))], "{retry}", "Retries decided on.")
         counter(
             "stormproof.successes",
             [self._watch(_successes)],
@@ -109,7 +107,7 @@ class _Sink:
         )
         for counted in COUNTED:
             observe = self._watch(_counts(counted.key, counted.kinds))
-            counter(f"stormproof.{counted.key}", [observe], "1", counted.text)
+            counter(f"stormproof.{counted.key}", [observe], counted.unit, counted.text)
         for key, text in MEASURED:
             meter.create_observable_gauge(f"stormproof.{key}", [self._watch(_measured(key))], "1", text)
         meter.create_observable_gauge(
@@ -127,14 +125,6 @@ class _Sink:
         self._meters.add(event)
         if type(event).__name__ == "Retrying":
             self._waits.record(event.wait, {_OPERATION: census.name(event.operation)})  # type: ignore[attr-defined]
-
-
-def _totals(key: str) -> Callable[[Meters], Iterator[Observation]]:
-    def observe(meters: Meters) -> Iterator[Observation]:
-        for operation, count in getattr(meters.read(), key).items():
-            yield Observation(count, {_OPERATION: operation})
-
-    return observe
 
 
 def _successes(meters: Meters) -> Iterator[Observation]:

@@ -52,12 +52,6 @@ class StormproofCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the current metrics."""
         reading = self._meters.read()
-        attempts = CounterMetricFamily("stormproof_attempts", "Attempts made.", labels=["operation"])
-        retries = CounterMetricFamily("stormproof_retries", "Retries decided on.", labels=["operation"])
-        for family, counts in ((attempts, reading.attempts), (retries, reading.retries)):
-            for operation, count in counts.items():
-                family.add_metric([operation], count)
-            yield family
         for counted in COUNTED:
             labels = ["operation", *([counted.kinds] if counted.kinds else [])]
             family = CounterMetricFamily(f"stormproof_{counted.key}", counted.text, labels=labels)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
-from contextvars import Context, ContextVar, Token, copy_context
+from contextvars import ContextVar, Token
 
 from .._primitives.errors import Cancelled, DeadlineExceeded, StormproofError
 from .._primitives.options import Seconds, seconds
@@ -19,8 +19,7 @@ from .._runtime.function_kind import function_kind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from concurrent.futures import Executor, Future
+    from collections.abc import Iterator
     from typing import Any, Self, TypeVar
 
     from .._runtime.clock import Clock
@@ -349,45 +348,3 @@ def remaining_for_attempt(scope: Scope) -> float | None:
             tightest = left
         each = each.parent
     return None if (tightest == 0.0 or _switches) and bypass() else tightest
-
-
-class Carrier:
-    """An executor whose tasks see the submitter's deadline, attempt and switched-off policies."""
-
-    def __init__(self, executor: Executor) -> None:
-        self.executor = executor
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        return self.executor.submit(copy_context().run, fn, *args, **kwargs)
-
-    def map(self, fn: Callable[..., Any], *iterables: object, **kwargs: Any) -> Any:
-        calls = list(zip(*iterables, strict=False))
-        # A context runs one thing at a time, so each call has a copy of its own.
-        contexts = [copy_context() for _ in calls]
-
-        def run(context: Context, args: tuple[Any, ...]) -> Any:
-            return context.run(fn, *args)
-
-        return self.executor.map(run, contexts, calls, **kwargs)
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        self.executor.shutdown(wait=wait, cancel_futures=cancel_futures)
-
-    def __enter__(self) -> Self:
-        self.executor.__enter__()
-        return self
-
-    def __exit__(self, *exc: Any) -> Any:
-        return self.executor.__exit__(*exc)
-
-
-def carry(executor: Executor) -> Carrier:
-    """``carry(pool).submit(fn)`` runs ``fn`` in the pool under the ambient deadline of this moment."""
-    if isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
-        raise TypeError(f"carry: executor must be one such as ThreadPoolExecutor(), got {executor!r}")
-    if type(executor).__name__ == "ProcessPoolExecutor":
-        raise TypeError(
-            f"carry: executor must run its tasks in this process, got {executor!r}: a context cannot be sent "
-            "to another one; send remaining() and use deadline() there"
-        )
-    return Carrier(executor)

@@ -17,7 +17,7 @@ from .._runtime import clock as _clock
 from .._runtime.call_template import Template
 from .._runtime.function_kind import function_kind
 from .generator_calls import in_async
-from .protocol import Env, Part
+from .protocol import Env, Layer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from .._runtime.clock import Clock
+    from .protocol import Fn
 
     Fault = Exception | type[Exception] | Callable[[], Exception]
     When = Callable[[tuple[Any, ...], dict[str, Any]], bool]
@@ -68,7 +69,7 @@ def chaos(*names: str, rate: float | None = None) -> Switch:
     return Switch(names, None if rate is None else number("chaos", "rate", rate, least=0, most=1))
 
 
-class Chaos(Part, Options):
+class Chaos(Layer, Options):
     """Hit a share ``rate`` of the calls that ``when(args, kwargs)`` matches, inside ``with chaos():``.
 
     A call that is hit runs ``behaviour()``, waits ``latency`` seconds, and then raises ``fault``,
@@ -115,7 +116,12 @@ class Chaos(Part, Options):
     def _emit_injected(self, what: str, operation: str) -> None:
         bus.publish("ChaosInjected", operation=operation, what=what, name=self.name)
 
-    def _delay(self) -> float:
+    def _run_behaviour(self, operation: str) -> Any:
+        self._emit_injected("behaviour", operation)
+        return self.behaviour()  # type: ignore[misc]
+
+    def _delay(self, operation: str) -> float:
+        self._emit_injected("latency", operation)
         given: Any = self.latency
         if callable(given):
             given = given()
@@ -129,65 +135,52 @@ class Chaos(Part, Options):
         self._emit_injected("outcome", operation)
         return self.outcome() if callable(self.outcome) else self.outcome
 
-    @property
-    def _ends(self) -> bool:
-        return self.fault is not None or self.outcome is not None
-
     # As a strategy.
 
-    def sync(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
-        if self.behaviour is not None and function_kind(self.behaviour) == "async":
+    def wrap(self, call: Fn, env: Env, like: Fn, is_async: bool) -> Fn:
+        if not is_async and self.behaviour is not None and function_kind(self.behaviour) == "async":
             raise TypeError(
                 f"Chaos: behaviour must not be async where the call is not, got {source(self.behaviour)}"
             )
 
-        def hit(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            if not self._hits(env, args, kwargs):
-                return call(*args, **kwargs)
-            operation = env.operation(args)
+        def disturb(operation: str) -> None:
             if self.behaviour is not None:
-                self._emit_injected("behaviour", operation)
-                self.behaviour()
+                self._run_behaviour(operation)
             if self.latency is not None:
-                self._emit_injected("latency", operation)
                 # Python code cannot be interrupted, but a client inside a deadline stops in time.
-                _sync.sleep(_within_deadline(self._delay()), env.clock)
+                _sync.sleep(_within_deadline(self._delay(operation)), env.clock)
                 check()
-            return self._end(operation) if self._ends else call(*args, **kwargs)
 
-        return self._compile(call, like, hit, False)
-
-    def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
-        async def hit(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            if not self._hits(env, args, kwargs):
-                return await call(*args, **kwargs)
-            operation = env.operation(args)
-            if self.behaviour is not None:
-                self._emit_injected("behaviour", operation)
-                if hasattr(pending := self.behaviour(), "__await__"):
-                    await pending
+        async def disturb_async(operation: str) -> None:
+            if self.behaviour is not None and hasattr(pending := self._run_behaviour(operation), "__await__"):
+                await pending
             if self.latency is not None:
-                self._emit_injected("latency", operation)
-                delay = self._delay()
+                delay = self._delay(operation)
                 await _aio.sleep(delay if _has_timers(env.clock) else _within_deadline(delay), env.clock)
                 check()
-            return in_async(env, self._end(operation)) if self._ends else await call(*args, **kwargs)
 
-        return self._compile(call, like, hit, True)
-
-    def _compile(
-        self, call: Callable[..., Any], like: Callable[..., Any], hit: Callable[..., Any], is_async: bool
-    ) -> Callable[..., Any]:
-        return _CHAOTIC.build(like, is_async, {"call": call, "hit": hit, "switch": _switch.get})
+        names = {
+            "call": call,
+            "disturb": disturb_async if is_async else disturb,
+            "end": (lambda operation: in_async(env, self._end(operation))) if is_async else self._end,
+            "ends": self.fault is not None or self.outcome is not None,
+            "hits": lambda args, kwargs: self._hits(env, args, kwargs),
+            "operation": lambda args, kwargs: env.operation(args),
+            "switch": _switch.get,
+        }
+        return _CHAOTIC.build(like, is_async, names)
 
 
 _CHAOTIC = Template(
     "chaotic",
     """\
 {async_}def chaotic({params}):
-    if _sp_switch() is None:
-        return {await_}_sp_call({args})
-    return {await_}_sp_hit({packed})
+    if _sp_switch() is not None and _sp_hits({packed}):
+        _sp_name = _sp_operation({packed})
+        {await_}_sp_disturb(_sp_name)
+        if _sp_ends:
+            return _sp_end(_sp_name)
+    return {await_}_sp_call({args})
 """,
 )
 

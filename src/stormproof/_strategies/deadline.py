@@ -6,16 +6,15 @@ from .._context.deadlines import Scope, check
 from .._primitives import options
 from .._primitives.options import Options, Seconds
 from .._runtime.interrupts import Timers
-from .protocol import Env, Part
+from .protocol import Env, Layer
 from .scoped_call import scoped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+    from .protocol import Fn
 
 
-class Deadline(Part, Options):
+class Deadline(Layer, Options):
     """The strategy: total time for everything inside, retries and waits included.
 
     The clock starts with the call. 0 lets no attempt start.
@@ -24,15 +23,8 @@ class Deadline(Part, Options):
     def __init__(self, seconds: Seconds) -> None:
         self.seconds: float = options.seconds("Deadline", "seconds", seconds)
 
-    def sync(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
-        return self._compile(call, env, like, None)
-
-    def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
-        return self._compile(call, env, like, Timers(self.seconds))
-
-    def _compile(
-        self, call: Callable[..., Any], env: Env, like: Callable[..., Any], timers: Timers | None
-    ) -> Callable[..., Any]:
+    def wrap(self, call: Fn, env: Env, like: Fn, is_async: bool) -> Fn:
+        timers = Timers(self.seconds) if is_async else None
         # The gate has just looked at the scopes around; without it, or without time, it is done here.
         checks = not env.outermost or self.seconds == 0.0
         return scoped(Scope, self.seconds, call, env, like, timers, check if checks else None)

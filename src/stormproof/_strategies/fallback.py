@@ -9,15 +9,17 @@ from .._primitives.options import Options, source
 from .._runtime.call_template import Template
 from .._runtime.function_kind import function_kind
 from .generator_calls import in_async
-from .protocol import Env, Part
+from .protocol import Env, Layer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from .protocol import Fn
 
-class Fallback(Part, Options):
+
+class Fallback(Layer, Options):
     """Return ``value`` when the call inside fails in a way that ``on`` matches.
 
     A callable is called instead: with the error if it takes a positional argument, without if it
@@ -47,8 +49,8 @@ class Fallback(Part, Options):
 
     # As a strategy.
 
-    def sync(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
-        if callable(self.value) and "async" in function_kind(self.value):
+    def wrap(self, call: Fn, env: Env, like: Fn, is_async: bool) -> Fn:
+        if not is_async and callable(self.value) and "async" in function_kind(self.value):
             raise TypeError(
                 f"Fallback: value must not be async where the call is not, got {source(self.value)}"
             )
@@ -56,21 +58,13 @@ class Fallback(Part, Options):
         def answer(error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return self._answer(error, env.operation(args))
 
-        return self._compile(call, like, answer, False)
-
-    def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
-        async def answer(error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            value = self._answer(error, env.operation(args))
+        async def answer_async(error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            value = answer(error, args, kwargs)
             if callable(self.value) and hasattr(value, "__await__"):
                 value = await value
             return in_async(env, value)
 
-        return self._compile(call, like, answer, True)
-
-    def _compile(
-        self, call: Callable[..., Any], like: Callable[..., Any], answer: Callable[..., Any], is_async: bool
-    ) -> Callable[..., Any]:
-        names = {"answer": answer, "call": call, "matches": self._matches}
+        names = {"answer": answer_async if is_async else answer, "call": call, "matches": self._matches}
         return _CAUGHT.build(like, is_async, names)
 
 

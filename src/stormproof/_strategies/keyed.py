@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from .._events.key_names import key_text
 from .._primitives.options import count, plain, sync_hook
+from .._runtime.call_template import Template
 from .._runtime.maps import Recent
-from .protocol import Env, Part
+from .protocol import Env, Layer, Part
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,9 +14,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._runtime.clock import Clock
+    from .protocol import Fn
 
 
-class Keyed(Part):
+class Keyed(Layer):
     """``keyed(template, key=..., limit=...)[key]``: the object of that key, made on first use.
 
     ``template`` is copied with fresh state for each key, or called for a new one when it is a
@@ -66,39 +68,21 @@ class Keyed(Part):
 
     # As a strategy: each key's calls go through that key's own copy.
 
-    def sync(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
+    def wrap(self, call: Fn, env: Env, like: Fn, is_async: bool) -> Fn:
         wrappers = Recent(self.limit)
 
-        def chosen(*args: object, **kwargs: object) -> Any:
-            wrapper = self._wrapper(wrappers, env.arguments(args), kwargs, lambda s: s.sync(call, env, like))
-            return wrapper(*args, **kwargs)
+        def wrapper(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Fn:
+            key = self._key(env.arguments(args), kwargs)
+            strategy = self[key]
+            entry = wrappers.get(key)
+            if entry is None or entry[0] is not strategy:
+                wrap: Fn = strategy.aio if is_async else strategy.sync
+                entry = (strategy, wrap(call, env, like))
+                wrappers.put(key, entry)
+            chosen: Fn = entry[1]
+            return chosen
 
-        return chosen
-
-    def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
-        wrappers = Recent(self.limit)
-
-        async def chosen(*args: object, **kwargs: object) -> Any:
-            wrapper = self._wrapper(wrappers, env.arguments(args), kwargs, lambda s: s.aio(call, env, like))
-            return await wrapper(*args, **kwargs)
-
-        return chosen
-
-    def _wrapper(
-        self,
-        wrappers: Recent,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        wrap: Callable[[Any], Callable[..., Any]],
-    ) -> Callable[..., Any]:
-        key = self._key(args, kwargs)
-        strategy = self[key]
-        entry = wrappers.get(key)
-        if entry is None or entry[0] is not strategy:
-            entry = (strategy, wrap(strategy))
-            wrappers.put(key, entry)
-        wrapper: Callable[..., Any] = entry[1]
-        return wrapper
+        return _CHOSEN.build(like, is_async, {"wrapper": wrapper})
 
     def __len__(self) -> int:
         return len(self._items.keys())
@@ -120,3 +104,8 @@ class Keyed(Part):
 def keyed(template: object, key: Callable[..., Hashable] | None = None, limit: int = 1024) -> Keyed:
     """One of ``template`` per key, at most ``limit`` of them; see `Keyed`."""
     return Keyed(template, key, limit)
+
+
+_CHOSEN = Template(
+    "chosen", "{async_}def chosen({params}):\n    return {await_}_sp_wrapper({packed})({args})\n"
+)

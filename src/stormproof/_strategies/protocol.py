@@ -8,19 +8,19 @@ from .._runtime.clock import timer_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Protocol, Self
+    from typing import Any, Protocol, Self, TypeAlias
 
     from .._context.attempts import Exchange
     from .._runtime.clock import Clock
 
+    #: A function of any signature.
+    Fn: TypeAlias = Callable[..., Any]
+
     class Strategy(Protocol):
         """One layer: wraps ``call``. ``like`` is the user's function, for its signature."""
 
-        def sync(
-            self, call: Callable[..., Any], env: Env, like: Callable[..., Any]
-        ) -> Callable[..., Any]: ...
-
-        def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]: ...
+        def sync(self, call: Fn, env: Env, like: Fn) -> Fn: ...
+        def aio(self, call: Fn, env: Env, like: Fn) -> Fn: ...
 
     class AnyBudget(Protocol):
         """Methods of a budget that Retry calls; see `Budget` for the meaning of each."""
@@ -64,6 +64,22 @@ class Part:
     def warnings_for(self, inside: list[object]) -> list[str]:
         """A warning for each strategy ``inside`` this one that is in doubt there."""
         return []
+
+
+class Layer(Part):
+    """Strategy that writes its wrapper for both kinds of call in one place."""
+
+    __slots__ = ()
+
+    def sync(self, call: Fn, env: Env, like: Fn) -> Fn:
+        return self.wrap(call, env, like, False)
+
+    def aio(self, call: Fn, env: Env, like: Fn) -> Fn:
+        return self.wrap(call, env, like, True)
+
+    def wrap(self, call: Fn, env: Env, like: Fn, is_async: bool) -> Fn:
+        """Return ``call`` inside this strategy, async or not, with the signature of ``like``."""
+        raise NotImplementedError
 
 
 class PolicySettings:

@@ -18,6 +18,7 @@ from .._runtime.clock import timer_of
 from .._runtime.counters import Tally
 from .._runtime.locks import guard
 from .budget.rules import Slices
+from .protocol import Layer
 from .stateful import Stateful
 
 TYPE_CHECKING = False
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from .._runtime.clock import Clock
-    from .protocol import Env
+    from .protocol import Env, Fn
 
 
 class Ledger:
@@ -119,7 +120,7 @@ def rejection(requests: float, accepts: float, k: float) -> float:
     return max(0.0, (requests - k * accepts) / (requests + 1))
 
 
-class Throttle(Stateful):
+class Throttle(Layer, Stateful):
     """Refuse a call with probability max(0, (requests - ``k`` * accepts) / (requests + 1)).
 
     Both are counted over ``window`` seconds; requests include those refused here. A call is accepted
@@ -228,15 +229,7 @@ class Throttle(Stateful):
 
     # As a strategy.
 
-    def sync(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
-        return self._compile(call, env, like, False)
-
-    def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
-        return self._compile(call, env, like, True)
-
-    def _compile(
-        self, call: Callable[..., Any], env: Env, like: Callable[..., Any], is_async: bool
-    ) -> Callable[..., Any]:
+    def wrap(self, call: Fn, env: Env, like: Fn, is_async: bool) -> Fn:
         names = {
             "accept": self._ledger.accept,
             "admit": lambda: self._admit(env.draw),

@@ -8,13 +8,14 @@ from .._primitives.errors import AttemptTimeout, StormproofError
 from .._primitives.options import Options, Seconds, flag
 from .._primitives.options import seconds as _seconds
 from .._runtime.interrupts import Sleeper, Timers
-from .protocol import Env, Part
+from .protocol import Env, Layer
 from .scoped_call import scoped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
+
+    from .protocol import Fn
 
 
 class AttemptScope(Scope):
@@ -31,7 +32,7 @@ class AttemptScope(Scope):
         return AttemptTimeout(f"an attempt of {self.name!r} took longer than {self.limit:g} s")
 
 
-class Timeout(Part, Options):
+class Timeout(Layer, Options):
     """One attempt may take ``seconds``; after that `AttemptTimeout`, and perhaps another attempt.
 
     An async attempt is cancelled. A sync one cannot be interrupted: the ambient deadline inside
@@ -44,7 +45,7 @@ class Timeout(Part, Options):
         self.seconds = _seconds("Timeout", "seconds", seconds, above=0)
         self.thread = flag("Timeout", "thread", thread)
 
-    def sync(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
+    def wrap(self, call: Fn, env: Env, like: Fn, is_async: bool) -> Fn:
         def left_behind(*args: object, **kwargs: object) -> Any:
             with AttemptScope(self.seconds, env.operation(args), env.clock) as scope:
                 bell = Sleeper()
@@ -59,7 +60,8 @@ class Timeout(Part, Options):
                     raise
                 return job.result()
 
-        return left_behind if self.thread else scoped(AttemptScope, self.seconds, call, env, like, None, None)
-
-    def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
-        return scoped(AttemptScope, self.seconds, call, env, like, Timers(self.seconds), None)
+        if self.thread and not is_async:
+            return left_behind
+        return scoped(
+            AttemptScope, self.seconds, call, env, like, Timers(self.seconds) if is_async else None, None
+        )

@@ -32,15 +32,18 @@ STATES = ("closed", "half_open", "open")
 
 
 class Counted(NamedTuple):
-    """A counter: its ``key`` in a reading, its meaning, and the name of its kinds if it has any."""
+    """A counter: its ``key`` in a reading, its meaning, the name of its kinds if it has any, and its unit."""
 
     key: str
     text: str
     kinds: str | None = None
+    unit: str = "1"
 
 
-#: Counters beside attempts, retries and successes.
+#: Counters beside successes.
 COUNTED = (
+    Counted("attempts", "Attempts made.", unit="{attempt}"),
+    Counted("retries", "Retries decided on.", unit="{retry}"),
     Counted("give_ups", "Calls that ended in failure, by reason.", "reason"),
     Counted("refusals", "Calls refused before they were made, by the strategy.", "by"),
     Counted("would_refuse", "Calls and retries that an observing strategy would have refused, by it.", "by"),
@@ -54,20 +57,23 @@ COUNTED = (
     Counted("chaos", "Faults injected on purpose, by kind.", "what"),
 )
 
-#: Event -> (the key it counts under, the field that distinguishes its kinds).
-_KEYS = {
-    "GaveUp": ("give_ups", "reason"),
-    "Interrupted": ("give_ups", "reason"),
-    "Refused": ("refusals", "by"),
-    "WouldRefuse": ("would_refuse", "by"),
-    "Late": ("late_results", "scope"),
-    "Hedged": ("hedges", None),
-    "FellBack": ("fallbacks", None),
-    "BreakerChanged": ("breaker_changes", "after"),
-    "Connected": ("connections", None),
-    "Disconnected": ("disconnections", None),
-    "JobEnded": ("jobs", "outcome"),
-    "ChaosInjected": ("chaos", "what"),
+_ATTEMPT = ("attempts", None)
+#: Event -> each key it counts under, with the field that distinguishes its kinds.
+_KEYS: dict[str, tuple[tuple[str, str | None], ...]] = {
+    "Retrying": (_ATTEMPT, ("retries", None)),
+    "Succeeded": (_ATTEMPT,),
+    "GaveUp": (_ATTEMPT, ("give_ups", "reason")),
+    "Interrupted": (("give_ups", "reason"),),
+    "Refused": (("refusals", "by"),),
+    "WouldRefuse": (("would_refuse", "by"),),
+    "Late": (("late_results", "scope"),),
+    "Hedged": (("hedges", None),),
+    "FellBack": (("fallbacks", None),),
+    "BreakerChanged": (("breaker_changes", "after"),),
+    "Connected": (("connections", None),),
+    "Disconnected": (("disconnections", None),),
+    "JobEnded": (("jobs", "outcome"),),
+    "ChaosInjected": (("chaos", "what"),),
 }
 
 #: Gauges, read when they are asked for: key in `Gauges`, and meaning.
@@ -109,8 +115,6 @@ class Reading:
     """The totals of one moment. Every key begins with the operation."""
 
     def __init__(self) -> None:
-        self.attempts: dict[str, int] = {}
-        self.retries: dict[str, int] = {}
         #: Event -> (operation, kind) -> count. ``kind`` is "" where there is only one.
         self.counts: dict[str, dict[tuple[str, str], int]] = {counted.key: {} for counted in COUNTED}
         self.successes: dict[str, Histogram] = {}
@@ -132,16 +136,12 @@ class Meters:
         kind = type(event).__name__
         operation = census.name(event.operation)
         with self._lock:
-            if kind in ("Retrying", "Succeeded", "GaveUp"):
-                _more(self._sums.attempts, operation)
+            for key, field in _KEYS.get(kind, ()):
+                _more(self._sums.counts[key], (operation, "" if field is None else getattr(event, field)))
             if kind == "Retrying":
-                _more(self._sums.retries, operation)
                 self._sums.waits.setdefault(operation, Histogram(WAITS)).add(event.wait)  # type: ignore[attr-defined]
             elif kind == "Succeeded":
                 self._sums.successes.setdefault(operation, Histogram(ATTEMPTS)).add(event.attempts)  # type: ignore[attr-defined]
-            elif kind in _KEYS:
-                key, field = _KEYS[kind]
-                _more(self._sums.counts[key], (operation, "" if field is None else getattr(event, field)))
 
     def read(self) -> Reading:
         """The totals of this moment, first-try successes among them."""
@@ -149,14 +149,13 @@ class Meters:
         reading = Reading()
         with self._lock:
             sums = self._sums
-            reading.attempts, reading.retries = dict(sums.attempts), dict(sums.retries)
             reading.counts = {what: dict(counts) for what, counts in sums.counts.items()}
             reading.waits = {name: waits.copy() for name, waits in sums.waits.items()}
             reading.successes = {name: successes.copy() for name, successes in sums.successes.items()}
         for name, total in first_tries.items():
             fresh = total - self._before.get(name, 0)
             if fresh:
-                _more(reading.attempts, name, fresh)
+                _more(reading.counts["attempts"], (name, ""), fresh)
                 reading.successes.setdefault(name, Histogram(ATTEMPTS)).add(1, fresh)
         return reading
 

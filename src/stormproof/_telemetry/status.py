@@ -56,7 +56,7 @@ class Status:
         for (name, reason), count in reading.counts["give_ups"].items():
             give_ups.setdefault(name, {})[reason] = count
         names = {
-            *reading.attempts,
+            *(name for name, _ in reading.counts["attempts"]),
             *live.budget_balance,
             *live.breaker_state,
             *live.bulkhead_in_use,
@@ -70,8 +70,8 @@ class Status:
             "operations": [
                 {
                     "operation": name,
-                    "attempts": reading.attempts.get(name, 0),
-                    "retries": reading.retries.get(name, 0),
+                    "attempts": reading.counts["attempts"].get((name, ""), 0),
+                    "retries": reading.counts["retries"].get((name, ""), 0),
                     "give_ups": give_ups.get(name, {}),
                     "budget": live.budget_balance.get(name),
                     "breaker": live.breaker_state.get(name),

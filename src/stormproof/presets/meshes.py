@@ -7,20 +7,21 @@ from contextvars import ContextVar
 from .._classify.classifier import transient
 from .._policy.policy import Policy
 from .._primitives.options import Seconds, count, number, seconds
+from .._runtime.call_template import Template
 from .._runtime.locks import guard
 from .._strategies.budget.other_systems import WindowBudget
+from .._strategies.protocol import Layer
 from .._strategies.retry.backoff import Constant, Exponential
 from .._strategies.retry.retry import Retry
 from .._strategies.stateful import Stateful
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any, Unpack
 
     from .._classify.on_clause import On
     from .._policy.policy import PolicyOptions
-    from .._strategies.protocol import Env
+    from .._strategies.protocol import Env, Fn
 
 
 def finagle(
@@ -83,7 +84,7 @@ class _EnvoyCall:
 _call: ContextVar[_EnvoyCall | None] = ContextVar("stormproof_envoy_call", default=None)
 
 
-class EnvoyBudget(Stateful):
+class EnvoyBudget(Layer, Stateful):
     """Retries in flight <= max(``percent`` / 100 * calls in flight, ``min_concurrency``).
 
     It bounds concurrency and not a rate, so it has to see calls begin and end: it is a strategy, which
@@ -154,26 +155,22 @@ class EnvoyBudget(Stateful):
             self._active -= 1
             self._retrying -= call.retrying if call else 0
 
-    def sync(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
-        def counted(*args: object, **kwargs: object) -> Any:
-            token = self._begin()
-            try:
-                return call(*args, **kwargs)
-            finally:
-                self._end(token)
-
-        return counted
-
-    def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
-        async def counted(*args: object, **kwargs: object) -> Any:
-            token = self._begin()
-            try:
-                return await call(*args, **kwargs)
-            finally:
-                self._end(token)
-
-        return counted
+    def wrap(self, call: Fn, env: Env, like: Fn, is_async: bool) -> Fn:
+        return _COUNTED.build(like, is_async, {"begin": self._begin, "call": call, "end": self._end})
 
     def describe(self) -> dict[str, Any]:
         """Return the options as plain data, with the calls in flight now."""
         return {**super().describe(), "active": self._active, "retrying": self._retrying}
+
+
+_COUNTED = Template(
+    "counted",
+    """\
+{async_}def counted({params}):
+    _sp_token = _sp_begin()
+    try:
+        return {await_}_sp_call({args})
+    finally:
+        _sp_end(_sp_token)
+""",
+)

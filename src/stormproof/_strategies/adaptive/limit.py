@@ -9,19 +9,20 @@ from ..._events.labels import label
 from ..._primitives.errors import Throttled
 from ..._primitives.options import Seconds, choice, count, number, seconds, validate_clock
 from ..._runtime import randomness
+from ..._runtime.call_template import Template
 from ..._runtime.clock import current, timer_of
 from ..._runtime.locks import guard
+from ..protocol import Layer
 from ..stateful import Stateful
 from .rules.limits import Aimd, Gradient2, Limit, Vegas
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any, Literal, Self
 
     from ..._runtime.clock import Clock
     from ..._runtime.randomness import Rng
-    from ..protocol import Env
+    from ..protocol import Env, Fn
 
 #: More calls at once than this no process has.
 MOST_PLACES = 1_000_000
@@ -34,7 +35,7 @@ _KINDS: dict[str, tuple[type[Limit], tuple[str, ...]]] = {
 }
 
 
-class AdaptiveLimit(Stateful):
+class AdaptiveLimit(Layer, Stateful):
     """As many calls at once as the backend copes with; the rest are refused with `Throttled`.
 
     ``kind`` is how it learns: "aimd" from drops alone, "vegas" from the shortest latency seen,
@@ -157,19 +158,8 @@ class AdaptiveLimit(Stateful):
 
     # As a strategy.
 
-    def sync(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
-        def limited(*args: object, **kwargs: object) -> Any:
-            with self.admit():
-                return call(*args, **kwargs)
-
-        return limited
-
-    def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
-        async def limited(*args: object, **kwargs: object) -> Any:
-            with self.admit():
-                return await call(*args, **kwargs)
-
-        return limited
+    def wrap(self, call: Fn, env: Env, like: Fn, is_async: bool) -> Fn:
+        return _LIMITED.build(like, is_async, {"admit": self.admit, "call": call})
 
     # Looking at it.
 
@@ -191,6 +181,16 @@ class AdaptiveLimit(Stateful):
     def describe(self) -> dict[str, Any]:
         """The options as plain data, with the limit and the use of this moment."""
         return {**super().describe(), "limit": self.limit, "in_use": self.in_use}
+
+
+_LIMITED = Template(
+    "limited",
+    """\
+{async_}def limited({params}):
+    with _sp_admit():
+        return {await_}_sp_call({args})
+""",
+)
 
 
 class LimitTicket:

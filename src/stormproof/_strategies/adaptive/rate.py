@@ -16,24 +16,25 @@ from ..._events import bus
 from ..._events.labels import label
 from ..._primitives.errors import AttemptTimeout, DeadlineExceeded, RateLimited, StormproofError
 from ..._primitives.options import Seconds, number, seconds, validate_clock
+from ..._runtime.call_template import Template
 from ..._runtime.clock import timer_of
 from ..._runtime.locks import guard
+from ..protocol import Layer
 from ..stateful import Stateful
 from .rules.cubic import Cubic, Tokens
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any, Self
 
     from ..._runtime.clock import Clock
-    from ..protocol import Env
+    from ..protocol import Env, Fn
 
 #: A call that waits looks this often whether the rate has changed.
 _LOOK_S = 1.0
 
 
-class AdaptiveRate(Stateful):
+class AdaptiveRate(Layer, Stateful):
     """Send at the rate that the server bears, as learnt from its throttling answers.
 
     Off until the first one: a failure that ``on`` calls a throttle (``Verdict.kind == "throttle"``, as
@@ -103,9 +104,11 @@ class AdaptiveRate(Stateful):
 
     # Waiting and learning: the lock is held for these few lines only, never across user code or a wait.
 
-    def _take(self) -> float:
+    def _take(self) -> tuple[float, float]:
+        """Take a token: return the sum of tokens at which it is due, and until when to wait for it."""
         with self._lock:
-            return self._tokens.take(self._now())
+            due = self._tokens.take(self._now())
+        return due, math.inf if self.max_wait is None else self._last + self.max_wait
 
     def _give_back(self) -> None:
         with self._lock:
@@ -131,9 +134,6 @@ class AdaptiveRate(Stateful):
             raise DeadlineExceeded(late, scope.tightest().name)
         return min(wait, _LOOK_S)
 
-    def _until(self) -> float:
-        return math.inf if self.max_wait is None else self._last + self.max_wait
-
     def _learn(self, error: Exception | None) -> None:
         throttled = False
         if error is not None:
@@ -150,53 +150,19 @@ class AdaptiveRate(Stateful):
 
     # As a strategy.
 
-    def sync(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
-        def enter(operation: str) -> None:
-            due = self._take()
-            until = self._until()
-            try:
-                while wait := self._step(due, until, operation):
-                    _sync.sleep(wait, self.clock)
-            except BaseException:
-                self._give_back()
-                raise
-
-        def paced(*args: object, **kwargs: object) -> Any:
-            if self._cubic.enabled:
-                enter(env.operation(args))
-            try:
-                result = call(*args, **kwargs)
-            except Exception as error:
-                self._learn(error)
-                raise
-            self._learn(None)
-            return result
-
-        return paced
-
-    def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
-        async def enter(operation: str) -> None:
-            due = self._take()
-            until = self._until()
-            try:
-                while wait := self._step(due, until, operation):
-                    await _aio.sleep(wait, self.clock)
-            except BaseException:
-                self._give_back()
-                raise
-
-        async def paced(*args: object, **kwargs: object) -> Any:
-            if self._cubic.enabled:
-                await enter(env.operation(args))
-            try:
-                result = await call(*args, **kwargs)
-            except Exception as error:
-                self._learn(error)
-                raise
-            self._learn(None)
-            return result
-
-        return paced
+    def wrap(self, call: Fn, env: Env, like: Fn, is_async: bool) -> Fn:
+        sleep = _aio.sleep if is_async else _sync.sleep
+        names = {
+            "call": call,
+            "give_back": self._give_back,
+            "learn": self._learn,
+            "operation": lambda args, kwargs: env.operation(args),
+            "pacer": self,
+            "sleep": lambda wait: sleep(wait, self.clock),
+            "step": self._step,
+            "take": self._take,
+        }
+        return _PACED.build(like, is_async, names)
 
     # Looking at it.
 
@@ -208,3 +174,26 @@ class AdaptiveRate(Stateful):
     def describe(self) -> dict[str, Any]:
         """The options as plain data, with the rate of this moment and the one measured."""
         return {**super().describe(), "rate": self.rate, "measured": self._cubic.measured}
+
+
+_PACED = Template(
+    "paced",
+    """\
+{async_}def paced({params}):
+    if _sp_pacer.rate is not None:
+        _sp_due, _sp_until = _sp_take()
+        try:
+            while _sp_wait := _sp_step(_sp_due, _sp_until, _sp_operation({packed})):
+                {await_}_sp_sleep(_sp_wait)
+        except BaseException:
+            _sp_give_back()
+            raise
+    try:
+        _sp_result = {await_}_sp_call({args})
+    except Exception as _sp_error:
+        _sp_learn(_sp_error)
+        raise
+    _sp_learn(None)
+    return _sp_result
+""",
+)

@@ -14,6 +14,7 @@ from ..._runtime import randomness
 from ..._runtime.call_template import Template
 from ..._runtime.clock import timer_of
 from ..._runtime.locks import guard
+from ..protocol import Layer
 from ..timeout import Timeout
 from .locked_circuit import BreakerState, LockedCircuit
 from .rules.circuit import Circuit, Counts, default_trip
@@ -25,11 +26,11 @@ if TYPE_CHECKING:
 
     from ..._runtime.clock import Clock
     from ..._runtime.randomness import Rng
-    from ..protocol import Env, Store
+    from ..protocol import Env, Fn, Store
     from .locked_circuit import BreakerMember, Trip
 
 
-class Breaker(LockedCircuit):
+class Breaker(Layer, LockedCircuit):
     """Closed -> open when, in ``window`` seconds, at least ``min_calls`` calls ended and
     ``failure_ratio`` of them failed; or ``consecutive`` failed in a row; or ``slow_ratio`` took longer
     than ``slow_call`` seconds (calls still running count); or ``trip(counts)`` says so, which replaces
@@ -173,15 +174,7 @@ class Breaker(LockedCircuit):
 
     # As a strategy.
 
-    def sync(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
-        return self._compile(call, like, False)
-
-    def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
-        return self._compile(call, like, True)
-
-    def _compile(
-        self, call: Callable[..., Any], like: Callable[..., Any], is_async: bool
-    ) -> Callable[..., Any]:
+    def wrap(self, call: Fn, env: Env, like: Fn, is_async: bool) -> Fn:
         names = {"admit": self.admit, "call": call, "ended": self._ended, "live": self._live}
         return _GUARDED.build(like, is_async, names)
 

@@ -10,14 +10,14 @@ from ..._primitives.errors import BulkheadFull
 from ..._primitives.options import Seconds, count, flag, label, seconds, shared_name, shared_store
 from ..._runtime.call_template import Template
 from ..._runtime.locks import guard
+from ..protocol import Layer
 from ..stateful import Stateful
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any, Protocol, Self
 
-    from ..protocol import Env, Store
+    from ..protocol import Env, Fn, Store
 
     class BulkheadMember(Protocol):
         """The fleet's side of a bulkhead with a store."""
@@ -38,7 +38,7 @@ class _RemovedPlace(Waiter):
         self.granted = True
 
 
-class Bulkhead(Stateful):
+class Bulkhead(Layer, Stateful):
     """At most ``limit`` calls at once; ``queue`` more wait their turn, first come first served.
 
     ``max_wait`` bounds the time in the queue in seconds; ``None``, and 0 together with a queue,
@@ -230,39 +230,15 @@ class Bulkhead(Stateful):
 
     # As a strategy.
 
-    def sync(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
-        def queued(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            if self._passes():
-                return call(*args, **kwargs)
-            self.enter()
-            try:
-                return call(*args, **kwargs)
-            finally:
-                self.leave()
-
-        return self._compile(call, like, queued, False)
-
-    def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
-        async def queued(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            if self._passes():
-                return await call(*args, **kwargs)
-            await self.enter_async()
-            try:
-                return await call(*args, **kwargs)
-            finally:
-                self.leave()
-
-        return self._compile(call, like, queued, True)
-
-    def _compile(
-        self, call: Callable[..., Any], like: Callable[..., Any], queued: Callable[..., Any], is_async: bool
-    ) -> Callable[..., Any]:
+    def wrap(self, call: Fn, env: Env, like: Fn, is_async: bool) -> Fn:
         names = {
             "call": call,
             "dispatch": self.dispatch,
+            "enter": self.enter_async if is_async else self.enter,
             "give": self._permits.append,
+            "leave": self.leave,
+            "passes": self._passes,
             "permits": self._permits,
-            "queued": queued,
             "take": self._permits.pop,
             "waiting": self._waiting,
         }
@@ -313,6 +289,12 @@ _BOXED = Template(
                 _sp_give(None)
                 if _sp_waiting:
                     _sp_dispatch()
-    return {await_}_sp_queued({packed})
+    if _sp_passes():
+        return {await_}_sp_call({args})
+    {await_}_sp_enter()
+    try:
+        return {await_}_sp_call({args})
+    finally:
+        _sp_leave()
 """,
 )

@@ -18,10 +18,10 @@ from ..._drivers import race as _race
 from ..._events import bus
 from ..._primitives.errors import ADMISSION_REFUSALS
 from ..._primitives.options import Seconds, count, flag, hook, seconds
-from ..._runtime.call_template import SHARED_NAMES
+from ..._runtime.call_template import SHARED_NAMES, Template
 from ..._runtime.locks import guard
 from ..._runtime.strands import MOMENT
-from ..protocol import Part
+from ..protocol import Layer, Part
 from ..stateful import Stateful
 from .quantile import Sketch
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from ..._runtime.clock import Clock
-    from ..protocol import AnyBudget, Env, PolicySettings
+    from ..protocol import AnyBudget, Env, Fn, PolicySettings
 
     Vary = Callable[[int, tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]
 
@@ -42,7 +42,7 @@ _MAX_HINT_S = 60.0
 _ENOUGH = 20
 
 
-class Hedge(Stateful):
+class Hedge(Layer, Stateful):
     """Launch another attempt when the first has not answered after ``after`` seconds, up to ``max``
     in all; the first success wins, the others are cancelled.
 
@@ -113,38 +113,25 @@ class Hedge(Stateful):
             with self._lock:
                 self._sketch.record(latency_s)
 
-    def sync(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
-        self._refuse_undeclared(env)
-
-        def hedged(*args: object, **kwargs: object) -> Any:
-            if not self._may(env, args, kwargs):
-                return call(*args, **kwargs)
-            return _race.in_threads(Race(self, call, env, args, kwargs))
-
-        return hedged
-
-    def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
-        self._refuse_undeclared(env)
-
-        async def hedged(*args: object, **kwargs: object) -> Any:
-            if not self._may(env, args, kwargs):
-                return await call(*args, **kwargs)
-            return await _race.in_tasks(Race(self, call, env, args, kwargs))
-
-        return hedged
-
-    def _refuse_undeclared(self, env: Env) -> None:
+    def wrap(self, call: Fn, env: Env, like: Fn, is_async: bool) -> Fn:
         if not self.idempotent and env.idempotent is None:
             raise ValueError(
                 f"Hedge: idempotent must be True to hedge a plain function ({env.name or 'Policy.call'}): "
                 "declare that it may be made twice, or leave Hedge out"
             )
+        in_race = _race.in_tasks if is_async else _race.in_threads
 
-    def _may(self, env: Env, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        attempt = running.get()
-        if attempt is not None and attempt.number > 1:
-            return False
-        return env.may_hedge(self.idempotent, args, kwargs)
+        def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            attempt = running.get()
+            is_first = attempt is None or attempt.number == 1
+            if is_first and env.may_hedge(self.idempotent, args, kwargs):
+                return in_race(Race(self, call, env, args, kwargs))
+            return call(*args, **kwargs)
+
+        return _HEDGED.build(like, is_async, {"begin": begin})
+
+
+_HEDGED = Template("hedged", "{async_}def hedged({params}):\n    return {await_}_sp_begin({packed})\n")
 
 
 def _percentile(text: str) -> float:

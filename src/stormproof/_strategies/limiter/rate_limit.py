@@ -12,7 +12,7 @@ from ..._primitives.rates import parse
 from ..._runtime.call_template import Template
 from ..generator_calls import is_stream
 from ..keyed import Keyed
-from ..protocol import Env, Part
+from ..protocol import Env, Layer, Part
 from .limiter import Limiter
 from .waiting import Reservation, await_turn, await_turn_async
 
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._runtime.clock import Clock
+    from ..protocol import Fn
     from .pacer import Pacer
 
     Cost = int | Callable[..., int]
 
 
-class RateLimit(Part, Options):
+class RateLimit(Layer, Options):
     """Each call takes ``cost`` tokens (1) from ``limiter`` before it starts.
 
     ``limiter`` is a `Limiter`, a `Pacer`, a ``keyed`` one of them, or a text such as
@@ -114,73 +115,33 @@ class RateLimit(Part, Options):
         raise late
 
     def _correct(self, limiter: Any, paid: int, result: object) -> None:
-        assert self.cost_of_result is not None
+        if self.cost_of_result is None:
+            return
         missing = _tokens("cost_of_result", self.cost_of_result(result)) - paid
         if missing:
             limiter.charge(missing)
 
     # As a strategy.
 
-    def sync(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
-        def enter(limiter: Any, n: int, args: tuple[Any, ...]) -> bool:
-            turn = self._turn(limiter, n, env.operation(args))
-            if turn is not None:
-                await_turn(turn, limiter.clock)
-            return turn is not None
-
-        def late(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            # Without `enter`, so that a refusal, the common case in an overload, takes one call less.
-            turn = self._turn(self.limiter, 1, env.operation(args))
-            if turn is not None:
-                await_turn(turn, self.limiter.clock)
-
-        def weighed(*args: object, **kwargs: object) -> Any:
-            limiter, n = self._pick(env, args, kwargs), self._price(env, args, kwargs)
-            has_paid = limiter.allow(n) or enter(limiter, n, args)
-            result = call(*args, **kwargs)
-            if self.cost_of_result is not None and has_paid:
-                self._correct(limiter, n, result)
-            return result
-
-        return self._compile(call, env, like, late, weighed, False)
-
-    def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
-        async def enter(limiter: Any, n: int, args: tuple[Any, ...]) -> bool:
-            turn = self._turn(limiter, n, env.operation(args))
-            if turn is not None:
-                await await_turn_async(turn, limiter.clock)
-            return turn is not None
-
-        async def late(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            await enter(self.limiter, 1, args)
-
-        async def weighed(*args: object, **kwargs: object) -> Any:
-            limiter, n = self._pick(env, args, kwargs), self._price(env, args, kwargs)
-            has_paid = limiter.allow(n) or await enter(limiter, n, args)
-            result = await call(*args, **kwargs)
-            if self.cost_of_result is not None and has_paid:
-                self._correct(limiter, n, result)
-            return result
-
-        return self._compile(call, env, like, late, weighed, True)
-
-    def _compile(
-        self,
-        call: Callable[..., Any],
-        env: Env,
-        like: Callable[..., Any],
-        late: Callable[..., Any],
-        weighed: Callable[..., Any],
-        is_async: bool,
-    ) -> Callable[..., Any]:
+    def wrap(self, call: Fn, env: Env, like: Fn, is_async: bool) -> Fn:
         if self.cost_of_result is not None and is_stream(env):
             raise TypeError(
                 "RateLimit: cost_of_result must be None for a generator function: its calls have no result, "
                 f"got {self.cost_of_result!r}"
             )
-        if isinstance(self.limiter, Keyed) or self.cost is not None or self.cost_of_result is not None:
-            return weighed
-        return _METERED.build(like, is_async, {"allow": self.limiter.allow, "call": call, "late": late})
+        names = {
+            "call": call,
+            "operation": lambda args, kwargs: env.operation(args),
+            "turn": self._turn,
+            "wait": await_turn_async if is_async else await_turn,
+        }
+        if not isinstance(self.limiter, Keyed) and self.cost is None and self.cost_of_result is None:
+            only = {"allow": self.limiter.allow, "limiter": self.limiter}
+            return _METERED.build(like, is_async, {**names, **only})
+        names["correct"] = self._correct
+        names["pick"] = lambda args, kwargs: self._pick(env, args, kwargs)
+        names["price"] = lambda args, kwargs: self._price(env, args, kwargs)
+        return _WEIGHED.build(like, is_async, names)
 
 
 _METERED = Template(
@@ -188,8 +149,28 @@ _METERED = Template(
     """\
 {async_}def metered({params}):
     if not _sp_allow():
-        {await_}_sp_late({packed})
+        _sp_place = _sp_turn(_sp_limiter, 1, _sp_operation({packed}))
+        if _sp_place is not None:
+            {await_}_sp_wait(_sp_place, _sp_limiter.clock)
     return {await_}_sp_call({args})
+""",
+)
+
+#: For a limiter that is found by the arguments, and costs that they or the result decide.
+_WEIGHED = Template(
+    "weighed",
+    """\
+{async_}def weighed({params}):
+    _sp_limiter, _sp_n, _sp_paid = _sp_pick({packed}), _sp_price({packed}), True
+    if not _sp_limiter.allow(_sp_n):
+        _sp_place = _sp_turn(_sp_limiter, _sp_n, _sp_operation({packed}))
+        _sp_paid = _sp_place is not None
+        if _sp_paid:
+            {await_}_sp_wait(_sp_place, _sp_limiter.clock)
+    _sp_result = {await_}_sp_call({args})
+    if _sp_paid:
+        _sp_correct(_sp_limiter, _sp_n, _sp_result)
+    return _sp_result
 """,
 )
 

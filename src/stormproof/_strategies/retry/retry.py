@@ -14,7 +14,7 @@ from ..._runtime.call_template import Template
 from ..budget.budget import Budget
 from ..gate import GATE, GATE_NAMES
 from ..keyed import Keyed
-from ..protocol import Part
+from ..protocol import Layer, Part
 from . import aio_loop, sync_loop
 from .backoff import Backoff, Exponential, Jittered
 from .call import RetriedCall
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..._context.attempts import Before, OnRetry
     from ..._primitives.options import Seconds
     from ..._runtime.clock import Clock
-    from ..protocol import AnyBudget, Env
+    from ..protocol import AnyBudget, Env, Fn
 
     #: May be async in async calls.
     OnResult = Callable[[Any], bool | Verdict | Awaitable[bool | Verdict]]
@@ -60,7 +60,7 @@ def _validate_budget(budget: object) -> None:
             raise TypeError(f"Retry: budget must be {rule}, got {budget!r}{hint}")
 
 
-class Retry(Part, Options):
+class Retry(Layer, Options):
     """Try again when a call fails transiently.
 
     ``on`` says which failures (a type, a tuple of types, or a callable); ``attempts`` counts the
@@ -170,12 +170,6 @@ class Retry(Part, Options):
 
     # Compiling: the success path is the template; everything else goes through the loop.
 
-    def sync(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
-        return self._compile(call, env, like, sync_loop.retry_loop, False)
-
-    def aio(self, call: Callable[..., Any], env: Env, like: Callable[..., Any]) -> Callable[..., Any]:
-        return self._compile(call, env, like, aio_loop.retry_loop, True)
-
     def _beginner(self, env: Env) -> Callable[..., RetriedCall]:
         """Return what makes the `RetriedCall` of a call, given its ``args`` and ``kwargs``."""
         budget = self.budget
@@ -224,20 +218,13 @@ class Retry(Part, Options):
             return type(error) in self.by_type.final and exhausted_by(error) is None
         return error.__cause__ is None and (not (attached := error.__dict__) or is_silent(attached))
 
-    def _compile(
-        self,
-        call: Callable[..., Any],
-        env: Env,
-        like: Callable[..., Any],
-        loop: Callable[..., Any],
-        is_async: bool,
-    ) -> Callable[..., Any]:
+    def wrap(self, call: Fn, env: Env, like: Fn, is_async: bool) -> Fn:
         plain = self.before_attempt is None and self.on_result is None and not isinstance(self.budget, Keyed)
         names = {
             **GATE_NAMES,
             "bare": like,
             "call": call,
-            "loop": loop,
+            "loop": aio_loop.retry_loop if is_async else sync_loop.retry_loop,
             "watchers": bus.watchers,
             "first_try_subscribers": bus.first_try_subscribers,
             "layer": env,
