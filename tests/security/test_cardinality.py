@@ -115,7 +115,7 @@ def test_meters_are_bounded(few: int) -> None:
     finally:
         stop()
     sums = meters.read()
-    for kept in (sums.attempts, sums.retries, sums.waits, sums.successes):
+    for kept in (sums.counts["attempts"], sums.counts["retries"], sums.waits, sums.successes):
         assert len(kept) <= few + 1
     for counts in sums.counts.values():
         assert len({name for name, _ in counts}) <= few + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .._primitives.errors import AttemptTimeout, Permanent, RetryAfter, StormproofError
+from .._runtime.function_kind import function_kind
 from .classifier import Classifier, transient
 from .exhaustion import is_bare
 from .foreign_objects import get, leaves
@@ -38,6 +39,8 @@ def judge(
         return on
     if hasattr(on, "strategies"):
         raise TypeError(f"{subject} must say which errors, not how to retry them, got the policy {on!r}")
+    if "async" in function_kind(on):
+        raise TypeError(f"{subject} must not be async, got {on!r}: it answers at once")
     if not _takes_an_exception(on):
         raise TypeError(
             f"{subject} must be a plain function of one argument, the exception, got {on!r}; "
@@ -54,7 +57,9 @@ def _advice(on: object) -> str:
         return f"; give its type, {type(on).__name__}"
     if type(on) is int:
         return "; did you mean attempts=?"
-    return "; did you mean on=transient?" if on is None or on == "transient" else ""
+    if on is None or on == "transient":
+        return "; did you mean on=transient?"
+    return "; give the type itself, not its name" if isinstance(on, str) else ""
 
 
 #: Types whose verdict is kept, of one ``on``.

@@ -261,7 +261,8 @@ class Scope:
 
     def __repr__(self) -> str:
         left = self.remaining()
-        state = "cancelled" if self.cancelled else "no limit" if left is None else f"{left:.3f} s left"
+        unbounded = "no limit" if self.limit is None else f"{self.limit:g} s, not entered"
+        state = "cancelled" if self.cancelled else unbounded if left is None else f"{left:.3f} s left"
         return f"<scope {self.name!r}: {state}>"
 
 

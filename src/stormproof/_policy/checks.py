@@ -149,7 +149,7 @@ def doubtful_order(strategies: tuple[Any, ...]) -> list[str]:
             warnings.append("Bulkhead outside Retry keeps its place during the waits between attempts")
         inside = strategies[next(i for i, s in enumerate(strategies) if s is retry) :]
         if any(isinstance(s, Fallback) and _swallows(s, retry) for s in inside):
-            warnings.append("Fallback inside Retry answers for what Retry should see; it belongs outside")
+            warnings.append("Fallback inside Retry answers before Retry sees the failure; it belongs outside")
         if any(isinstance(s, Deadline) for s in inside) and not retry.judge(DeadlineExceeded("")).retry:
             warnings.append("Deadline inside Retry ends the call for good; Timeout ends an attempt")
     return warnings

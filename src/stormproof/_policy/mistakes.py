@@ -5,6 +5,8 @@ from __future__ import annotations
 import weakref
 from types import FunctionType
 
+from .._primitives.guesses import near
+from .._primitives.options import Options
 from .._runtime.frames import frame_at
 from .._runtime.maps import Recent
 from .._strategies.retry.retry import Retry
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 def undecoratable(inner: object) -> str:
     """Return the reason why ``inner`` cannot be decorated, with advice."""
-    kind, advice = "functions and callables", "a bare @retry needs its parentheses: @retry(on=...)"
+    advice = "a bare @retry needs its parentheses: @retry(on=...)"
     if isinstance(inner, property):
         advice = "put the policy below @property, on the getter"
     elif isinstance(inner, type):
@@ -27,7 +29,7 @@ def undecoratable(inner: object) -> str:
         advice = "give the function itself: a coroutine runs only once"
         if callable(close := getattr(inner, "close", None)):
             close()
-    return f"Policy: what is decorated must be one of {kind}, got {inner!r}; {advice}"
+    return f"Policy: what is decorated must be a function or a callable, got {inner!r}; {advice}"
 
 
 #: What to write in place of what is not a strategy, by the name of its type.
@@ -43,13 +45,29 @@ _IN_PLACE_OF = {
 def not_a_strategy(given: object, owner: str = "Policy") -> str:
     """Return why ``given`` cannot stand in a policy, and what can be done instead."""
     if isinstance(given, type):
-        advice: str | None = f"did you mean {given.__name__}(...)?"
+        is_error = issubclass(given, BaseException)
+        meant = f"Retry(on={given.__name__})" if is_error else f"{given.__name__}(...)"
+        advice: str | None = f"did you mean {meant}?"
     elif hasattr(given, "withdraw"):
         advice = "did you mean Retry(budget=...)?"
     else:
         advice = _IN_PLACE_OF.get(type(given).__name__)
     hint = f"; {advice}" if advice else ""
     return f"{owner}: strategies must be strategies such as Retry(), got {given!r}{hint}"
+
+
+def not_one_option(name: str, value: object, strategies: list[Any]) -> str:
+    """Return why ``with_`` cannot replace the option ``name``: no strategy has it, or several have."""
+    every = [(s, s.field_names()) for s in strategies if isinstance(s, Options)]
+    owners = [type(s).__name__ for s, names in every if name in names]
+    if owners:
+        return (
+            f"Policy.with_: {name} must be an option of one strategy, here {' and '.join(owners)} have it; "
+            "give the whole strategy instead"
+        )
+    meant = near(name, sorted({option for _, names in every for option in names}))
+    hint = f"; did you mean {meant}?" if meant else ""
+    return f"Policy.with_: options must be those of its strategies, got {name}={value!r}{hint}"
 
 
 def _users_frame() -> tuple[Any, int, list[str]]:

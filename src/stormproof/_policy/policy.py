@@ -222,10 +222,7 @@ class Policy(PolicySettings):
                 i for i, old in enumerate(parts) if isinstance(old, Options) and option in old.field_names()
             ]
             if len(places) != 1:
-                raise TypeError(
-                    f"Policy.with_: {option!r} must be an option of exactly one strategy, "
-                    f"here it is one of {len(places)}"
-                )
+                raise TypeError(mistakes.not_one_option(option, value, parts))
             parts[places[0]] = parts[places[0]].replace(**{option: value})
         if own.get("clock", self.clock) is not self.clock:
             # Live state belongs to the clock it was made for, and stays with this policy.

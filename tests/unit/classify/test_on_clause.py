@@ -116,9 +116,21 @@ async def async_generator(error: Exception) -> Any:
     yield True
 
 
-@pytest.mark.parametrize(
-    "on", [nothing, two, needs_a_keyword, one_keyword_too_many, generator, coroutine, async_generator]
-)
+class AsyncRule:
+    async def judge(self, error: Exception) -> bool:
+        return True
+
+    async def __call__(self, error: Exception) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("on", [coroutine, async_generator, AsyncRule().judge, AsyncRule()])
+def test_async_function_is_refused(on: Any) -> None:
+    with pytest.raises(TypeError, match=r"^Retry: on must not be async, got "):
+        judge(on)
+
+
+@pytest.mark.parametrize("on", [nothing, two, needs_a_keyword, one_keyword_too_many, generator])
 def test_function_that_cannot_take_an_exception_is_refused(on: Any) -> None:
     with pytest.raises(TypeError, match=r"^Retry: on must be a plain function of one argument, "):
         judge(on)
@@ -156,7 +168,7 @@ def test_answer_that_is_still_to_be_awaited_is_refused() -> None:
         return True
 
     with pytest.raises(TypeError, match=r"^Hedge: on must answer at once with a truth value or a Verdict"):
-        judge(functools.partial(later), "Hedge")(Boom())
+        judge(lambda error: later(str(error)), "Hedge")(Boom())
 
 
 def test_policy_in_the_place_of_on_is_refused() -> None:

@@ -540,6 +540,7 @@ def test_repr_shows_the_time_left(clock: sp.testing.FakeClock) -> None:
     with sp.deadline(5, "job") as scope:
         clock.advance(2)
         assert repr(scope) == "<scope 'job': 3.000 s left>"
+    assert repr(sp.deadline(5, "job")) == "<scope 'job': 5 s, not entered>"
     with sp.deadline(None, "job") as scope:
         assert repr(scope) == "<scope 'job': no limit>"
         scope.cancel()

@@ -62,7 +62,7 @@ def test_pipelines_that_contradict_themselves_are_refused(row: Any, says: str) -
         (lambda: (sp.Timeout(1), retry()), "Deadline is made for that"),
         (lambda: (sp.Bulkhead(1), retry()), "keeps its place"),
         (lambda: (retry(), sp.Deadline(1)), "ends the call for good"),
-        (lambda: (retry(), sp.Fallback(None)), "answers for what Retry should see"),
+        (lambda: (retry(), sp.Fallback(None)), "answers before Retry sees the failure"),
         (lambda: (retry(), sp.Timeout(500)), "500 seconds: durations are not milliseconds"),
         (
             lambda: (retry(backoff=sp.Exponential(100, cap=5000), within=30),),
