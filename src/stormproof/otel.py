@@ -106,18 +106,18 @@ class _Sink:
             "Calls that succeeded, by the attempts it took at most.",
         )
         for counted in COUNTED:
-            observe = self._watch(_counts(counted.key, counted.kinds))
+            observe = self._watch(_counts, counted.key, counted.kinds)
             counter(f"stormproof.{counted.key}", [observe], counted.unit, counted.text)
         for key, text in MEASURED:
-            meter.create_observable_gauge(f"stormproof.{key}", [self._watch(_measured(key))], "1", text)
+            meter.create_observable_gauge(f"stormproof.{key}", [self._watch(_measured, key)], "1", text)
         meter.create_observable_gauge(
             "stormproof.breaker_state", [self._watch(_states)], "1", "1 for the state the breaker is in."
         )
 
-    def _watch(self, observe: Callable[[Meters], Iterator[Observation]]) -> Observing:
+    def _watch(self, observe: Callable[..., Iterator[Observation]], *args: object) -> Observing:
         def observed(options: CallbackOptions) -> Iterator[Observation]:
             # An instrument cannot be unregistered; it reports nothing instead.
-            return iter(()) if self.closed else observe(self._meters)
+            return iter(()) if self.closed else observe(self._meters, *args)
 
         return observed
 
@@ -134,26 +134,18 @@ def _successes(meters: Meters) -> Iterator[Observation]:
                 yield Observation(count, {_OPERATION: operation, "stormproof.attempts": str(bound)})
 
 
-def _counts(key: str, kinds: str | None) -> Callable[[Meters], Iterator[Observation]]:
-    def observe(meters: Meters) -> Iterator[Observation]:
-        for (operation, kind), count in meters.read().counts[key].items():
-            yield Observation(
-                count, {_OPERATION: operation, **({f"stormproof.{kinds}": kind} if kinds else {})}
-            )
-
-    return observe
+def _counts(meters: Meters, key: str, kinds: str | None) -> Iterator[Observation]:
+    for (operation, kind), count in meters.read().counts[key].items():
+        yield Observation(count, {_OPERATION: operation, **({f"stormproof.{kinds}": kind} if kinds else {})})
 
 
-def _measured(key: str) -> Callable[[Meters], Iterator[Observation]]:
-    def observe(meters: Meters) -> Iterator[Observation]:
-        for operation, value in getattr(gauges(), key).items():
-            yield Observation(value, {_OPERATION: operation})
-
-    return observe
+def _measured(meters: Meters, key: str) -> Iterator[Observation]:
+    for operation, value in gauges()[key].items():
+        yield Observation(value, {_OPERATION: operation})
 
 
 def _states(meters: Meters) -> Iterator[Observation]:
-    for operation, now in gauges().breaker_state.items():
+    for operation, now in gauges()["breaker_state"].items():
         for state in STATES:
             yield Observation(int(state == now), {_OPERATION: operation, "stormproof.state": state})
 

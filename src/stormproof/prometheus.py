@@ -76,13 +76,13 @@ def _gauges() -> Iterator[Metric]:
     live = gauges()
     for key, text in MEASURED:
         family = GaugeMetricFamily(f"stormproof_{key}", text, labels=["operation"])
-        for operation, value in getattr(live, key).items():
+        for operation, value in live[key].items():
             family.add_metric([operation], value)
         yield family
     states = GaugeMetricFamily(
         "stormproof_breaker_state", "1 for the state the breaker is in.", labels=["operation", "state"]
     )
-    for operation, now in live.breaker_state.items():
+    for operation, now in live["breaker_state"].items():
         for state in STATES:
             states.add_metric([operation, state], float(state == now))
     yield states

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 from .._context.deadlines import ambient, check
 from .._runtime import interrupts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from types import ModuleType
     from typing import Any
+
+
+@contextmanager
+def leaving(leave: Callable[[Waiter], object], waiter: Waiter) -> Iterator[None]:
+    """Leave the line by ``leave(waiter)`` if the wait inside is interrupted."""
+    try:
+        yield
+    except BaseException:
+        leave(waiter)
+        raise
 
 
 class Waiter:

@@ -8,7 +8,7 @@ from collections import deque
 from contextvars import ContextVar, Token
 
 from .._context.deadlines import ambient
-from .._drivers.waiter import Waiter
+from .._drivers.waiter import Waiter, leaving
 from .._primitives.errors import DeadlineExceeded
 from .._runtime.forks import after_fork
 
@@ -244,11 +244,8 @@ def get(cell: Cell, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     """The result of ``cell``: ``call(*args)``, unless it is there or in progress."""
     turn, waiter = _join(cell)
     if waiter is not None:
-        try:
+        with leaving(turn.leave, waiter):
             waiter.wait(None)
-        except BaseException:
-            turn.leave(waiter)
-            raise
         turn.arrive()
     if turn.done:
         return turn.result()
@@ -264,11 +261,8 @@ async def get_async(cell: Cell, call: Callable[..., Any], args: tuple[Any, ...])
     """The result of ``cell``: ``await call(*args)``, unless it is there or in progress."""
     turn, waiter = _join(cell)
     if waiter is not None:
-        try:
+        with leaving(turn.leave, waiter):
             await waiter.wait_async(None)
-        except BaseException:
-            turn.leave(waiter)
-            raise
         turn.arrive()
     if turn.done:
         return turn.result()

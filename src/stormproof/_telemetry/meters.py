@@ -76,7 +76,7 @@ _KEYS: dict[str, tuple[tuple[str, str | None], ...]] = {
     "ChaosInjected": (("chaos", "what"),),
 }
 
-#: Gauges, read when they are asked for: key in `Gauges`, and meaning.
+#: Gauges, read when they are asked for: key in `gauges`, and meaning.
 MEASURED = (
     ("budget_balance", "Retries the budget would allow now."),
     ("limiter_tokens", "Tokens in the limiter; negative while calls wait."),
@@ -164,38 +164,28 @@ def _more(counts: dict[Any, int], key: object, by: int = 1) -> None:
     counts[key] = counts.get(key, 0) + by
 
 
-class Gauges:
-    """Return the live state by operation. Where several policies run one operation: the tightest."""
+def gauges() -> dict[str, dict[str, Any]]:
+    """Return the live state by operation: "breaker_state", and each of `MEASURED`.
 
-    __slots__ = ("breaker_state", *(key for key, _ in MEASURED))
-
-    def __init__(self) -> None:
-        self.breaker_state: dict[str, str] = {}
-        self.budget_balance: dict[str, float] = {}
-        self.limiter_tokens: dict[str, float] = {}
-        self.bulkhead_in_use: dict[str, int] = {}
-        self.bulkhead_queued: dict[str, int] = {}
-
-
-def gauges() -> Gauges:
-    """Look at the strategies of every living policy."""
-    reading = Gauges()
+    Where several policies run one operation: the tightest.
+    """
+    reading: dict[str, dict[str, Any]] = {key: {} for key in ("breaker_state", *(key for key, _ in MEASURED))}
     seen: set[tuple[str, int]] = set()
     for name, part in _parts():
         if (name, id(part)) in seen:
             continue
         seen.add((name, id(part)))
         if isinstance(part, Breaker):
-            states = reading.breaker_state
+            states = reading["breaker_state"]
             states[name] = max(part.state, states.get(name, "closed"), key=STATES.index)
         elif isinstance(part, Bulkhead):
-            _more(reading.bulkhead_in_use, name, part.in_use)
-            _more(reading.bulkhead_queued, name, part.queued)
+            _more(reading["bulkhead_in_use"], name, part.in_use)
+            _more(reading["bulkhead_queued"], name, part.queued)
         elif isinstance(part, RateLimit):
             if not isinstance(part.limiter, Keyed):
-                _least(reading.limiter_tokens, name, part.limiter.tokens())
+                _least(reading["limiter_tokens"], name, part.limiter.tokens())
         elif isinstance(balance := getattr(part, "balance", None), float):
-            _least(reading.budget_balance, name, balance)
+            _least(reading["budget_balance"], name, balance)
     return reading
 
 

@@ -55,14 +55,7 @@ class Status:
         give_ups: dict[str, dict[str, int]] = {}
         for (name, reason), count in reading.counts["give_ups"].items():
             give_ups.setdefault(name, {})[reason] = count
-        names = {
-            *(name for name, _ in reading.counts["attempts"]),
-            *live.budget_balance,
-            *live.breaker_state,
-            *live.bulkhead_in_use,
-            *live.limiter_tokens,
-            *give_ups,
-        }
+        names = {name for name, _ in reading.counts["attempts"]}.union(give_ups, *live.values())
         return {
             "version": __version__,
             "since": self._since,
@@ -73,11 +66,11 @@ class Status:
                     "attempts": reading.counts["attempts"].get((name, ""), 0),
                     "retries": reading.counts["retries"].get((name, ""), 0),
                     "give_ups": give_ups.get(name, {}),
-                    "budget": live.budget_balance.get(name),
-                    "breaker": live.breaker_state.get(name),
-                    "in_use": live.bulkhead_in_use.get(name),
-                    "queued": live.bulkhead_queued.get(name),
-                    "tokens": live.limiter_tokens.get(name),
+                    "budget": live["budget_balance"].get(name),
+                    "breaker": live["breaker_state"].get(name),
+                    "in_use": live["bulkhead_in_use"].get(name),
+                    "queued": live["bulkhead_queued"].get(name),
+                    "tokens": live["limiter_tokens"].get(name),
                 }
                 for name in sorted(names)
             ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from ..._drivers.waiter import Waiter
+from ..._drivers.waiter import Waiter, leaving
 from ..._events import bus, labels
 from ..._primitives.errors import BulkheadFull
 from ..._primitives.options import Seconds, count, flag, label, seconds, shared_name, shared_store
@@ -196,31 +196,22 @@ class Bulkhead(Layer, Stateful):
 
     def enter(self) -> None:
         """Take a place, in a thread; wait for one in the queue, or raise `BulkheadFull`."""
-        waiter = self._enqueue()
-        if waiter is None:
-            return
-        try:
-            served = waiter.wait(self._limit_s())
-        except BaseException:
-            self._withdraw(waiter)
-            raise
-        if not served:
-            self._give_up(waiter)
+        if (waiter := self._enqueue()) is not None:
+            with leaving(self._withdraw, waiter):
+                waiter.wait(self._limit_s())
+            self._check_served(waiter)
 
     async def enter_async(self) -> None:
         """`enter` for async code."""
-        waiter = self._enqueue()
-        if waiter is None:
-            return
-        try:
-            served = await waiter.wait_async(self._limit_s())
-        except BaseException:
-            self._withdraw(waiter)
-            raise
-        if not served:
-            self._give_up(waiter)
+        if (waiter := self._enqueue()) is not None:
+            with leaving(self._withdraw, waiter):
+                await waiter.wait_async(self._limit_s())
+            self._check_served(waiter)
 
-    def _give_up(self, waiter: Waiter) -> None:
+    def _check_served(self, waiter: Waiter) -> None:
+        """Refuse the call if its wait has ended without a place."""
+        if waiter.granted:
+            return
         with self._lock:
             if waiter.granted or waiter not in self._waiting:
                 # Served at the last moment.
