@@ -36,8 +36,14 @@ _PUSHBACK = "grpc-retry-pushback-ms"
 _MAX_PUSHBACK_MS = 2**31 - 1
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_LONG_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_DAY, _LONG_DAY = "(?:mon|tue|wed|thu|fri|sat|sun)", "(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+_CLOCK = r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)"
+#: Sun, 06 Nov 1994 08:49:37 GMT; Sunday, 06-Nov-94 08:49:37 GMT; Sun Nov  6 08:49:37 1994
+_DATE_FORMS = (
+    rf"{_DAY}, (?P<day>\d\d?) (?P<month>[a-z]+) (?P<year>\d{{4}}) {_CLOCK} (?-i:GMT)",
+    rf"{_LONG_DAY}, (?P<day>\d\d?)-(?P<month>[a-z]+)-(?P<year>\d\d) {_CLOCK} (?-i:GMT)",
+    rf"{_DAY} (?P<month>[a-z]+) (?P<day>\d\d?) {_CLOCK} (?P<year>\d{{4}})",
+)
 
 
 class Pushback:
@@ -214,7 +220,7 @@ def _delays(value: str, headers: dict[str, list[str]], wall_now: float | None) -
 
 def _until(text: str, headers: dict[str, list[str]], wall_now: float | None) -> float | None:
     """Seconds from the response's ``Date``, else from now, to the date in ``text``; a past one is 0."""
-    if _fields(text) is None:
+    if _date_fields(text) is None:
         return None
     now = _wall() if wall_now is None else wall_now
     when = http_date(text, now)
@@ -238,34 +244,20 @@ def http_date(text: str, now: float) -> float | None:
 
     ``now`` places a two-digit year: at most 50 years ahead, else the century before.
     """
-    fields = _fields(text)
-    if fields is None:
-        return None
-    day, month, year, clock = fields
-    if len(clock) != 8 or clock[2] != ":" or clock[5] != ":":
-        return None
-    numbers = (day, year, clock[:2], clock[3:5], clock[6:])
-    if not all(map(is_digits, numbers)) or month.lower() not in _MONTHS or len(day) > 2:
-        return None
-    second = int(clock[6:])
-    if second > 60:
+    fields = _date_fields(text)
+    if fields is None or int(fields["second"]) > 60:
         return None
     from datetime import UTC, datetime
 
+    second = min(int(fields["second"]), 59)
     try:
-        this_year = datetime.fromtimestamp(now, UTC).year
-        moment = datetime(
-            _full_year(year, this_year),
-            1 + _MONTHS.index(month.lower()),
-            int(day),
-            int(clock[:2]),
-            int(clock[3:5]),
-            min(second, 59),
-            tzinfo=UTC,
-        )
+        year = _full_year(fields["year"], datetime.fromtimestamp(now, UTC).year)
+        month = 1 + _MONTHS.index(fields["month"].lower())
+        day, hour, minute = (int(fields[name]) for name in ("day", "hour", "minute"))
+        moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
     except (ValueError, OverflowError, OSError):
         return None
-    return moment.timestamp() + (second == 60)
+    return moment.timestamp() + (fields["second"] == "60")
 
 
 def _full_year(digits: str, this_year: int) -> int:
@@ -278,21 +270,11 @@ def _full_year(digits: str, this_year: int) -> int:
     return year + 100 if year <= this_year - 50 else year
 
 
-def _fields(text: str) -> tuple[str, str, str, str] | None:
-    """(day, month, year, clock) by the shape of the three forms, their content unchecked."""
-    words = text.split() if len(text) <= 64 else ()
-    if len(words) == 6:  # Sun, 06 Nov 1994 08:49:37 GMT
-        name, day, month, year, clock, zone = words
-        named = name[-1] == "," and name[:-1].lower() in _DAYS
-        return (day, month, year, clock) if named and zone == "GMT" and len(year) == 4 else None
-    if len(words) == 4:  # Sunday, 06-Nov-94 08:49:37 GMT
-        name, date, clock, zone = words
-        pieces = date.split("-")
-        named = name[-1] == "," and name[:-1].lower() in _LONG_DAYS
-        if not named or zone != "GMT" or len(pieces) != 3 or len(pieces[2]) != 2:
-            return None
-        return pieces[0], pieces[1], pieces[2], clock
-    if len(words) == 5:  # Sun Nov  6 08:49:37 1994
-        name, month, day, clock, year = words
-        return (day, month, year, clock) if name.lower() in _DAYS and len(year) == 4 else None
-    return None
+def _date_fields(text: str) -> Any:
+    """Return the match of one of the three forms, or None; what the fields hold may be no date."""
+    if not 23 <= len(text) <= 64:
+        return None
+    import re
+
+    words = " ".join(text.split())
+    return next(filter(None, (re.fullmatch(form, words, re.I | re.A) for form in _DATE_FORMS)), None)
