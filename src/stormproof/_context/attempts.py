@@ -110,6 +110,7 @@ if TYPE_CHECKING:
 #: Set from the second attempt on. A first attempt sets nothing, because setting costs more than
 #: the whole success path; `attempt` finds it on the stack instead.
 running: ContextVar[Running | None] = ContextVar("stormproof_attempt", default=None)
+set_running, reset_running = running.set, running.reset
 
 
 def attempt() -> Attempt | None:

@@ -7,6 +7,7 @@ own reasons would otherwise make every instance of a fleet wait in step.
 from __future__ import annotations
 
 import os
+from _random import Random
 
 from .forks import after_fork
 
@@ -23,18 +24,11 @@ if TYPE_CHECKING:
     #: Values for ``rng=``: a seed, a generator, or a function that draws.
     Rng = int | HasRandom | Callable[[], float]
 
-_own: Callable[[], float] | None = None
+#: What `random.Random` extends, without the cost of importing that.
+_own = Random()
 
-
-def draw() -> float:
-    """A uniform draw in [0, 1) from this process's own generator, made at the first call."""
-    global _own
-    own = _own
-    if own is None:
-        from random import Random
-
-        own = _own = Random().random
-    return own()
+#: A uniform draw in [0, 1) from this process's own generator.
+draw: Callable[[], float] = _own.random
 
 
 def token() -> str:
@@ -47,10 +41,9 @@ def token() -> str:
 
 
 @after_fork
-def _forget() -> None:
-    """Drop the generator, so that a forked child seeds its own instead of repeating its parent's draws."""
-    global _own
-    _own = None
+def _reseed() -> None:
+    """Seed the generator of a forked child anew, so that it does not repeat its parent's draws."""
+    _own.seed()
 
 
 def source(rng: Rng | None, owner: str = "delays") -> Callable[[], float]:

@@ -26,13 +26,14 @@ class Stateful(Part, Options):
     store: Store | None = None
     rng: Rng | None = None
     _lock: AbstractContextManager[object]
-    #: Where to read the time. It is part of the state: a policy's clock is for all that was given none.
-    _timer: Clock | Ambient = AMBIENT
+    #: Where to read the time, in what reads it. It is part of the state: a policy's clock is for all that was
+    #: given none. (A default here would make every reading slower: the class would be searched first.)
+    _timer: Clock | Ambient
 
     @property
     def clock(self) -> Clock | None:
         """The clock it uses; ``None`` is the ambient one."""
-        timer: Any = self._timer
+        timer: Any = getattr(self, "_timer", AMBIENT)
         return None if timer is AMBIENT else timer
 
     def _now(self) -> float:

@@ -190,11 +190,10 @@ class Allowance(Stateful):
         bus.publish("WouldRefuse", operation=self.name or "budget", by="budget")
         return OBSERVED
 
-    def pay(self, kind: str, max_wait: float | None) -> float:
+    def pay(self, kind: str, max_wait: float = math.inf) -> float:
         """Pay for a retry after a failure of ``kind`` (a verdict's): what was paid, or 0.0 when refused.
 
-        A `DeferredPayment` is a payment for a token that comes later, within
-        ``max_wait`` seconds (``None``: at any time).
+        A `DeferredPayment` is a payment for a token that comes later, within ``max_wait`` seconds.
         """
         return self.withdraw(kind == "timeout")
 

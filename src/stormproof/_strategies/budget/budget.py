@@ -6,6 +6,8 @@ A first attempt never waits for a budget.
 
 from __future__ import annotations
 
+import math
+
 from ..._primitives.options import Seconds, label, number, seconds, shared_store
 from .allowance import OBSERVED, Allowance, BudgetState
 from .rules import ROUNDING, Slices, settle, shortage
@@ -112,9 +114,9 @@ class Budget(Allowance):
             self._tally.tick()
 
     def withdraw(self, timeout: bool = False) -> float:
-        return Budget.pay(self, "timeout" if timeout else "transient", None)
+        return Budget.pay(self, "timeout" if timeout else "transient")
 
-    def pay(self, kind: str, max_wait: float | None) -> float:
+    def pay(self, kind: str, max_wait: float = math.inf) -> float:
         live, tally = self._live, self._tally
         with self._lock:
             if self._fleet is not None:

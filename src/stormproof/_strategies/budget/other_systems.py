@@ -5,6 +5,8 @@ For parity with them, and for those who know what they want. `Budget` says why n
 
 from __future__ import annotations
 
+import math
+
 from ..._primitives.options import Seconds, count, flag, label, number, seconds, shared_store
 from ..limiter.limiter import Limiter
 from ..limiter.rules.bucket import MOST_TOKENS, Bucket, Grant, Line
@@ -137,7 +139,7 @@ class QuotaBudget(Allowance):
                 paid = self._take(self.timeout_cost if timeout else self.retry_cost)
         return paid or (self._refused() if self.observe else 0.0)
 
-    def pay(self, kind: str, max_wait: float | None) -> float:
+    def pay(self, kind: str, max_wait: float = math.inf) -> float:
         return self.withdraw(kind == "timeout", kind == "throttle")
 
     @property
@@ -272,10 +274,10 @@ class RateBudget(Allowance, LineOwner):
             return 1.0 if self._shared.allow() else 0.0
         return 1.0 if self._live.bucket.reserve(1, self._live.last, 0.0).ok else 0.0
 
-    def pay(self, kind: str, max_wait: float | None) -> float:
+    def pay(self, kind: str, max_wait: float = math.inf) -> float:
         if not self.wait:
             return self.withdraw()
-        turn = self.reserve(max_wait)
+        turn = self.reserve(None if max_wait == math.inf else max_wait)
         return DeferredPayment(1.0, turn) if turn.ok else 0.0
 
     def reserve(self, max_wait_s: float | None) -> Reservation:

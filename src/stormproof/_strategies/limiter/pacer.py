@@ -136,6 +136,7 @@ class Pacer(Waiting):
     """
 
     _surroundings = ("clock",)
+    observe = False
 
     def __init__(self, rate: float | str, burst: int | None = None, *, clock: Clock | None = None) -> None:
         rate, burst = self._checked(*rate_and_burst("Pacer", rate, burst))

@@ -206,7 +206,7 @@ class LineOwner:
 class Waiting(LineOwner, Stateful):
     """A limiter or a pacer: its tokens can be reserved, or waited for in line by a thread or a task."""
 
-    observe = False
+    observe: bool
 
     @property
     def rate(self) -> float:

@@ -165,19 +165,22 @@ class Jittered(Backoff):
 
     def quick_delay(self) -> Callable[[int, float | None, float], float]:
         """`delay` for the loop, whose ``n`` and ``prev`` need no check; a draw from a user's ``rng`` does."""
-        delay, spread, least = self.delay, self._spread, self.min
+        delay, spread = self.delay, self._spread
+        if self.min > 0.0 or not isinstance(self.jitter, str):
+            return delay
+        # The others keep between 0 and the ceiling by themselves.
         ceilings = tuple(self._ceiling(n) for n in range(_USUAL))
-        # These keep between 0 and the ceiling by themselves.
-        is_between = least == 0.0 and isinstance(self.jitter, str)
+
+        def fixed(n: int, prev: float | None, u: float) -> float:
+            return ceilings[n] if n < _USUAL else delay(n, prev, u)
 
         def quick(n: int, prev: float | None, u: float) -> float:
             if n < _USUAL and type(u) is float and 0.0 <= u <= 1.0:
                 wait: float = spread(u, ceilings[n])
-                if is_between or least <= wait <= LARGEST:
-                    return wait
+                return wait
             return delay(n, prev, u)
 
-        return quick
+        return fixed if self.jitter == "none" else quick
 
     def many(self, np: Any, n: Array, prev: Array, u: Array) -> Array:
         ceilings = np.broadcast_to(self.ceiling(n), u.shape)

@@ -26,6 +26,7 @@ from ..._classify.verdict import Verdict
 from ..._context.attempts import Attempt, running
 from ..._context.deadlines import ambient
 from ..._events import bus, labels
+from ..._events.bus import watchers
 from ..._events.labels import tried
 from ..._primitives.attach_context import attach_context
 from ..._primitives.errors import DeadlineExceeded, Permanent, RetryAfter
@@ -71,11 +72,12 @@ class RetriedCall(Course):
     #: Why there is no further attempt; ``None`` before the end, and after a success.
     stop: Stop | None
     #: The seconds to sleep after a first attempt that was made before the loop.
-    wait: float | None = None
+    wait: float | None
     #: The moment at which the attempt at hand began; ``None``: not known.
     began: int | None
-    #: Whether the log may have a line for this call; ``None``: not asked yet.
-    _writes: bool | None
+    #: Whether the log may have a line for this call. Asked once, as it takes long: a line of another level is
+    #: written only where a warning is.
+    _writes: bool
     #: What is added to a clock that was set back.
     _skew = 0.0
 
@@ -92,7 +94,6 @@ class RetriedCall(Course):
     ) -> None:
         # `Course.__init__`, written out: one is made whenever a call fails.
         self.retry = retry
-        self.plan = retry.plan
         self.breakers = env.breakers
         self.budget = budget
         self.exchange = exchange
@@ -104,10 +105,11 @@ class RetriedCall(Course):
         self.operation = operation
         self.owner = owner
         self.outer = _outer()
-        self.last_error = self.reached = self.stop = self._writes = None
+        self.last_error = self.reached = self.stop = self.wait = None
         self.began = began
         self.verdict = _RETRY
         self._last = _NEVER
+        self._writes = bus.would_write(30)
 
     def judge_error(self, error: BaseException) -> Verdict:
         """Return what ``error`` means."""
@@ -184,9 +186,6 @@ class RetriedCall(Course):
                 if not is_refusal(self.visible_error):
                     self.reached = self.visible_error
             self.verdict = verdict
-            if self._writes is None:
-                # Once per call, as it takes long: a line of another level is written only where this one is.
-                self._writes = bus.would_write(30)
             scope, env = ambient(), self.env
             now = env.timer.now()
             if now < self._last:
@@ -203,7 +202,7 @@ class RetriedCall(Course):
             if step.left is None or self.retry.late != "clip":
                 return None
             step = max(0.0, step.left)
-        elif announce and (bus.watchers or self._writes) and bus.has_listener("Retrying"):
+        elif announce and (watchers or self._writes) and bus.has_listener("Retrying"):
             self.emit_retrying(step)
         if scope is not None and announce:
             scope.last_error = self.visible_error
@@ -287,7 +286,7 @@ class RetriedCall(Course):
         elapsed = 0.0 if began is None else self._last - began
         # Otherwise the error itself says all there is to say.
         notable = ending.first_try or number > 1
-        if bus.watchers or (notable and self._writes is not False):
+        if watchers or (notable and self._writes):
             self._report(stop, elapsed)
         made: Any = None
         if ending.marks:
@@ -328,7 +327,7 @@ class RetriedCall(Course):
             scope.last_error = None
         if self.budget is not None:
             self.budget.success(self.spent)
-        if bus.watchers or (self._writes is not False and bus.has_listener("Succeeded")):
+        if watchers or (self._writes and bus.has_listener("Succeeded")):
             bus.publish("Succeeded", operation=self.operation, attempts=self.number, elapsed=self._elapsed())
 
     # What an attempt means.

@@ -6,7 +6,7 @@ What each step means is in `call`, what is decided in `rules.decision`.
 
 from __future__ import annotations
 
-from ..._context.attempts import running
+from ..._context.attempts import reset_running, running, set_running
 from ..._context.deadlines import ambient
 from ..._drivers.sync import call_hook, sleep
 from ..limiter.waiting import sleep_in_line
@@ -39,24 +39,8 @@ def retry_loop(
     clock, retry, wait = run.env.clock, run.retry, run.wait
     before, on_retry, on_result = retry.before_attempt, retry.on_retry, retry.on_result
     token = None
-    # The wrapper has made the first attempt itself, unless something had to be asked before.
-    is_made = error is not None
     try:
         while True:
-            if not is_made:
-                run.start(error)
-                if token is None:
-                    token = running.set(run)
-                if before is not None:
-                    hook("before_attempt", before, error, run.attempt(args, kwargs))
-                try:
-                    value, error = call(*args, **kwargs), None
-                except Exception as failed:
-                    value, error = None, failed
-                if error is None and on_result is not None:
-                    run.answer = judge(on_result, value)
-                wait = run.after(value, error)
-            is_made = False
             if wait is not None:
                 try:
                     if on_retry is not None and run.stop is None:
@@ -71,18 +55,29 @@ def retry_loop(
                     raise
                 if ambient() is not None:
                     run.wake()
-                if run.stop is None:
-                    continue
-            elif run.stop is None:
+            if run.stop is not None:
+                value, failure = run.give_up(value, error)
+                if failure is None:
+                    return value
+                raise failure
+            run.start(error)
+            if token is None:
+                token = set_running(run)
+            if before is not None:
+                hook("before_attempt", before, error, run.attempt(args, kwargs))
+            try:
+                value, error = call(*args, **kwargs), None
+            except Exception as failed:
+                value, error = None, failed
+            if error is None and on_result is not None:
+                run.answer = judge(on_result, value)
+            wait = run.after(value, error)
+            if wait is None and run.stop is None:
                 return value
-            value, failure = run.give_up(value, error)
-            if failure is None:
-                return value
-            raise failure
     finally:
         if token is not None:
             try:
-                running.reset(token)
+                reset_running(token)
             except ValueError:
                 # A coroutine may be closed in another context than it began in, which knows nothing of it.
                 pass
@@ -123,7 +118,7 @@ def make_attempt(
 ) -> tuple[Any, Exception | None]:
     """Make ``attempt``; return its value, or its error."""
     attempt.outer = running.get()
-    token = running.set(attempt)
+    token = set_running(attempt)
     try:
         if before is not None:
             call_hook("before_attempt", before, attempt.last_error, attempt)
@@ -132,7 +127,7 @@ def make_attempt(
         except Exception as error:
             return None, error
     finally:
-        running.reset(token)
+        reset_running(token)
         if before is not None or attempt.exchange is not None:
             attempt.release()
         # It knows the last error, which may be the very one whose traceback holds this frame.

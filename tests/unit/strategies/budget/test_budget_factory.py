@@ -28,7 +28,7 @@ def payments(budget: Any, clock: FakeClock) -> list[float]:
             budget.success()
         else:
             budget.failure()
-            found.append(float(budget.pay("server", None)))
+            found.append(float(budget.pay("server")))
         found.append(budget.balance)
         clock.advance(0.125)
     return found

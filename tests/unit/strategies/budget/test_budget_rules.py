@@ -472,7 +472,7 @@ def test_budget_paid_by_many_threads_keeps_every_token(ratio: float, burst: floa
                 budget.balance  # noqa: B018 - it is read
             if n % 100 == 99:
                 clock.advance(0.001)
-            paid.append(budget.pay("transient", None))
+            paid.append(budget.pay("transient"))
 
     try:
         threads = [threading.Thread(target=use, args=(share,)) for share in range(4)]
@@ -488,11 +488,11 @@ def test_budget_paid_by_many_threads_keeps_every_token(ratio: float, burst: floa
 def test_refusals_within_a_slice_take_nothing_and_see_what_was_earned() -> None:
     clock = sp.testing.FakeClock()
     budget = sp.Budget(0.5, burst=2, clock=clock)
-    assert [budget.pay("transient", None) for _ in range(4)] == [1.0, 1.0, 0.0, 0.0]
+    assert [budget.pay("transient") for _ in range(4)] == [1.0, 1.0, 0.0, 0.0]
     budget.success()
-    assert budget.pay("transient", None) == 0.0
+    assert budget.pay("transient") == 0.0
     budget.success()
-    assert [budget.pay("transient", None) for _ in range(2)] == [1.0, 0.0]
+    assert [budget.pay("transient") for _ in range(2)] == [1.0, 0.0]
     assert budget.shortage() == (
         "retry budget exhausted: burst 2, 2 successes earned 1, 3 retries spent 3; "
         "to allow more, set burst=4 or ratio=1"
@@ -500,7 +500,7 @@ def test_refusals_within_a_slice_take_nothing_and_see_what_was_earned() -> None:
     clock.advance(60.0)
     budget.success()
     budget.success()
-    assert [budget.pay("transient", None) for _ in range(2)] == [1.0, 0.0]
+    assert [budget.pay("transient") for _ in range(2)] == [1.0, 0.0]
 
 
 def test_free_threaded_tally_keeps_what_ended_threads_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         # Functions, which checkers would take for methods of the class if their types said so.
         delay: Any
         judge: Any
+        #: The schedule's own plan, where it treats hints or kinds of failure in its own way.
         plan: Any
         within: float | None
         max_hint: float
@@ -127,8 +128,6 @@ class Stop:
         self.after = after
 
 
-_FOREVER = math.inf
-
 PERMANENT = Stop("permanent", "marked permanent")
 _FATAL = Stop("fatal", "not worth retrying")
 _USED_UP = Stop("attempts", "attempts used up")
@@ -155,8 +154,6 @@ class Course:
         self, retry: RetryOptions, budget: Any, exchange: Any = None, breakers: tuple[Any, ...] = ()
     ) -> None:
         self.retry = retry
-        #: The schedule's own plan, where it treats hints or kinds of failure in its own way.
-        self.plan = retry.plan
         #: Breakers further in that are certain to refuse the next attempt while they are open.
         self.breakers = breakers
         self.budget = budget
@@ -196,7 +193,7 @@ class Course:
             return _USED_UP
         if scope is not None and (gone := cancelled(scope)) is not None:
             return gone
-        if self.plan is None:
+        if retry.plan is None:
             delay, index = retry.delay, self.backoff_index
             wait: float = delay(index, self.previous_wait, draw())
             self.previous_wait = wait
@@ -227,7 +224,7 @@ class Course:
         if budget is None:
             return wait
         try:
-            paid = budget.pay(verdict.kind, None if left == _FOREVER else left)
+            paid = budget.pay(verdict.kind, left)
         except AttributeError as fault:
             if fault.obj is not budget or fault.name != "pay":
                 raise
@@ -239,7 +236,7 @@ class Course:
         return self._deferred(wait, paid) if type(paid) is DeferredPayment else wait
 
     def _planned_wait(self, verdict: Verdict, draw: Callable[[], float]) -> float:
-        wait, self.previous_wait, self.backoff_index = self.plan(
+        wait, self.previous_wait, self.backoff_index = self.retry.plan(
             self.backoff_index, self.previous_wait, verdict, draw
         )
         return seconds("backoff", "plan", wait, infinite=True)
