@@ -58,7 +58,7 @@ class Template:
 
     def build(self, like: Callable[..., Any], is_async: bool, names: dict[str, Any]) -> Callable[..., Any]:
         """A function with ``like``'s signature; ``names`` fill the template's ``_sp_`` names."""
-        params, args, packed = _signature(like)
+        params, args, packed, defaults = _signature(like)
         # The innermost wrapper of what only calls its first argument does so itself; the outermost one checks
         # what that is, or gives.
         inline = getattr(names.get("call"), "__code__", None) in _APPLIERS
@@ -72,19 +72,19 @@ class Template:
             # A program has a bounded number of signatures; one that makes them up must not leak here.
             if len(self._made) < 1024:
                 self._made[key] = compiled
-        # A copy each: functions that share a code object spoil each other's inline caches.
-        code, source = compiled[0].replace(), compiled[1]
-        scope = {f"_sp_{name}": value for name, value in names.items()}
-        module = {
+        code, source = compiled
+        scope = {f"_sp_{name}": value for name, value in {**names, **defaults}.items()}
+        scope |= {
             "__name__": "stormproof",
             "__loader__": source,
             "__spec__": source.spec,
             "__builtins__": SHARED_NAMES,
         }
-        function = FunctionType(code, {**scope, **module}, code.co_name)
-        if params != _STARRED[0]:
-            function.__defaults__ = like.__defaults__
-            function.__kwdefaults__ = like.__kwdefaults__
+        # A copy each: functions that share a code object spoil each other's inline caches. Defined by a
+        # statement, because Python 3.13 does not specialise the calls of a `FunctionType(...)`.
+        own = [each.replace() if type(each) is CodeType else each for each in code.co_consts]
+        exec(code.replace(co_consts=tuple(own)), scope)
+        function: Callable[..., Any] = scope.pop(self.name)
         return function
 
     def _compile(self, key: tuple[bool, str, str, str, bool, bool]) -> tuple[CodeType, WrapperSource]:
@@ -102,9 +102,7 @@ class Template:
         if checks and not is_async:
             text = text.replace("return _sp_result\n", _CHECK_RESULT)
         filename = f"stormproof {'async ' if is_async else ''}{self.name}({params})"
-        scope: dict[str, Any] = {}
-        exec(compile(text, filename, "exec"), scope)
-        return scope[self.name].__code__, WrapperSource(text)
+        return compile(text, filename, "exec"), WrapperSource(text)
 
 
 def apply(fn: Any, /, *args: Any, **kwargs: object) -> Any:
@@ -151,11 +149,14 @@ _CHECK_NAMES = {
     "check_result": check_result,
 }
 
-_STARRED = ("*args, **kwargs", "*args, **kwargs", "args, kwargs")
+_STARRED: tuple[str, str, str, dict[str, object]] = ("*args, **kwargs", "*args, **kwargs", "args, kwargs", {})
 
 
-def _signature(like: Callable[..., Any]) -> tuple[str, str, str]:
-    """(parameters, the same passed on, the same packed) of a plain function, else the starred form."""
+def _signature(like: Callable[..., Any]) -> tuple[str, str, str, dict[str, object]]:
+    """(parameters, the same passed on, the same packed, names of the defaults) of a plain function.
+
+    The starred form of anything else.
+    """
     code = getattr(like, "__code__", None)
     if type(like) is not FunctionType or code is None:
         return _STARRED
@@ -171,8 +172,15 @@ def _signature(like: Callable[..., Any]) -> tuple[str, str, str]:
         star, rest = names[rest], rest + 1
     if code.co_flags & _KEYWORD_STAR:
         double = names[rest]
+    given = like.__defaults__ or ()
+    by_name = {
+        **dict(zip(positional[plain - len(given) :], given, strict=True)),
+        **(like.__kwdefaults__ or {}),
+    }
+    defaults = {f"default_{name}": value for name, value in by_name.items()}
+    listed = [f"{name}=_sp_default_{name}" if name in by_name else name for name in names[:keyword]]
     return (
-        ", ".join(_parameters(positional, keywords, star, double, code.co_posonlyargcount)),
+        ", ".join(_parameters(listed[:plain], listed[plain:], star, double, code.co_posonlyargcount)),
         ", ".join(
             [*positional, *([f"*{star}"] if star else []), *(f"{k}={k}" for k in keywords)]
             + ([f"**{double}"] if double else [])
@@ -181,6 +189,7 @@ def _signature(like: Callable[..., Any]) -> tuple[str, str, str]:
             "".join(f"{item}, " for item in [*positional, *([f"*{star}"] if star else [])]),
             ", ".join([f"{k!r}: {k}" for k in keywords] + ([f"**{double}"] if double else [])),
         ),
+        defaults,
     )
 
 

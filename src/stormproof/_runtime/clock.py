@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+from .call_template import SHARED_NAMES
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
@@ -45,6 +47,8 @@ class Ambient:
     def _apply(self) -> None:
         self.clock = self._overrides[-1] if self._overrides else SYSTEM
         self.now = self.clock.now
+        # Compiled functions read these.
+        SHARED_NAMES["_sp_clock"], SHARED_NAMES["_sp_now"] = self.clock, self.now
 
     def stand_on(self, system: Clock) -> None:
         """Take ``system`` for the machine's own clock from now on."""
@@ -72,16 +76,6 @@ AMBIENT = Ambient()
 def timer_of(clock: Clock | None) -> Clock | Ambient:
     """Where to read the time with ``now()``: ``clock``; ``None`` is the ambient one."""
     return AMBIENT if clock is None else clock
-
-
-class Fixed:
-    """A clock that was given, in the shape of `Ambient`."""
-
-    __slots__ = ("clock", "now")
-
-    def __init__(self, clock: Clock) -> None:
-        self.clock = clock
-        self.now = clock.now
 
 
 def current() -> Clock:

@@ -7,7 +7,6 @@ from itertools import product
 from .._context.deadlines import LEFT, Scope, ambient, reset_ambient, set_ambient, timed_kind
 from .._events import bus
 from .._runtime.call_template import Template
-from .._runtime.clock import AMBIENT, Fixed
 from .gate import GATE, GATE_NAMES
 
 TYPE_CHECKING = False
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
 _TEXT = """\
 {{async_}}def {name}({{params}}):
 {gate}    _sp_scope = _sp_kind()
-    _sp_scope.clock = _sp_clock = _sp_timer.clock
+    _sp_scope.clock = _sp_clock
     _sp_scope.parent = {enclosing}
-    _sp_scope.began = _sp_began = _sp_timer.now()
+    _sp_scope.began = _sp_began = _sp_now()
 {arm}    _sp_scope.token = _sp_set(_sp_scope)
     try:
 {prepare}        _sp_result = {{await_}}_sp_call({{args}})
@@ -48,7 +47,7 @@ _FAIL_ASYNC = """\
 """
 _LEAVE = """\
     _sp_reset(_sp_scope.token)
-    if _sp_timer.now() - _sp_began > _sp_limit:
+    if _sp_now() - _sp_began > _sp_limit:
         _sp_late(_sp_scope)
 """
 #: A coroutine may be driven in another context than it began in: the scope that is in force there stays.
@@ -123,8 +122,10 @@ def scoped(
         "operation": lambda args, kwargs: env.operation(args),
         "reset": reset_ambient,
         "set": set_ambient,
-        "timer": AMBIENT if env.clock is None else Fixed(env.clock),
     }
+    if env.clock is not None:
+        # In place of the ambient one's, which are shared names.
+        names |= {"clock": env.clock, "now": env.clock.now}
     is_async = timers is not None
     template = _TEMPLATES[env.outermost, env.name is not None, check is not None, is_async]
     return template.build(like, is_async, names)
