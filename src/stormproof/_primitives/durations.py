@@ -18,12 +18,11 @@ _UNITS = {
     "ns": 1,
 }
 _NANOS = 1_000_000_000
-_ORDER = list(_UNITS)
 _RULE = "must read like '10ms', '2s', '1m30s' or '1h'"
 #: Room for every float written out (345 characters); ``int`` of many thousands would take its time.
 _LONGEST = 400
 
-#: For the schema: the same language as a regular expression.
+#: What `parse` reads, but for numbers without a unit.
 PATTERN = (
     r"^(?:0|inf|(?=[0-9])(?:[0-9]+(?:\.[0-9]+)?d)?(?:[0-9]+(?:\.[0-9]+)?h)?(?:[0-9]+(?:\.[0-9]+)?m(?!s))?"
     r"(?:[0-9]+(?:\.[0-9]+)?s)?(?:[0-9]+(?:\.[0-9]+)?ms)?(?:[0-9]+(?:\.[0-9]+)?[uµμ]s)?"
@@ -41,51 +40,22 @@ def parse(text: str, *, bare: bool = False) -> float:
         raise TypeError(f"a duration {_RULE}, got {text!r}")
     if text in ("0", "inf"):
         return float(text)
-    if not text or len(text) > _LONGEST:
+    import re
+
+    if bare and len(text) <= _LONGEST and re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
+        return _exact([(text, "s")])
+    if len(text) > _LONGEST or not re.fullmatch(PATTERN, text):
         raise _unreadable(text)
-    if bare and _is_number(text):
-        return _exact([(text, _NANOS)])
-    return _exact(_parts(text))
+    return _exact(re.findall("([0-9.]+)([a-z]+)", text.replace("µ", "u").replace("μ", "u")))
 
 
-def _parts(text: str) -> list[tuple[str, int]]:
-    """Pairs of a number and the nanoseconds of its unit."""
-    parts: list[tuple[str, int]] = []
-    last = -1
-    at = 0
-    while at < len(text):
-        number, at = _take_while(text, at, "0123456789.")
-        unit, at = _take_while(text, at, "dhmsunµμ")
-        unit = unit.replace("µ", "u").replace("μ", "u")
-        place = _ORDER.index(unit) if unit in _UNITS else -1
-        if not _is_number(number) or place <= last:
-            raise _unreadable(text)
-        parts.append((number, _UNITS[unit]))
-        last = place
-    return parts
-
-
-def _take_while(text: str, at: int, letters: str) -> tuple[str, int]:
-    end = at
-    while end < len(text) and text[end] in letters:
-        end += 1
-    return text[at:end], end
-
-
-def _is_number(text: str) -> bool:
-    # Only ASCII digits: "¹⁰" is a number to Python, but not a duration.
-    whole, point, fraction = text.partition(".")
-    digits = whole + fraction
-    return bool(whole) and digits.isascii() and digits.isdigit() and bool(fraction) == bool(point)
-
-
-def _exact(parts: list[tuple[str, int]]) -> float:
+def _exact(parts: list[tuple[str, str]]) -> float:
     """The sum in seconds. Whole numbers divide with one rounding, where floats would round at each step."""
     top, bottom = 0, 1
-    for number, nanos in parts:
+    for number, unit in parts:
         whole, _, fraction = number.partition(".")
         scale = 10 ** len(fraction)
-        top = top * scale + int(whole + fraction) * nanos * bottom
+        top = top * scale + int(whole + fraction) * _UNITS[unit] * bottom
         bottom *= scale
     try:
         return top / (bottom * _NANOS)

@@ -13,6 +13,8 @@ _UNITS = {
     **dict.fromkeys(("h", "hour", "hours"), 3600.0),
     **dict.fromkeys(("d", "day", "days"), 86400.0),
 }
+#: Amount, slash or "per", number of units, unit, burst. Digits are ASCII: "¹⁰" is not a rate.
+_FORM = r" *([0-9]+(?:\.[0-9]+)?) *(?:/|per(?![a-z])) *([0-9]+)? *([a-z]+)(?: +burst *([0-9]+))? *"
 _LONGEST = 64
 #: More digits than any real rate has; ``int`` of thousands of digits would take its time.
 _DIGITS = 15
@@ -25,20 +27,18 @@ def parse(text: str, owner: str = "Limiter") -> tuple[float, int]:
     with a whole number in front if it is more than one; then ``burst <whole number>``, without
     which the burst is 1, as it is for a `Limiter`. Letters in either case; nothing else is read.
     """
+    import re
+
     if not isinstance(text, str):
         raise TypeError(f"{owner}: the rate {_RULE}, got {text!r}")
-    words = _words(text) if len(text) <= _LONGEST else None
-    if words is None or len(words) < 3 or words[1] not in ("/", "per"):
+    match = re.fullmatch(_FORM, text.lower()) if len(text) <= _LONGEST else None
+    if match is None or any(len(number or "") > _DIGITS for number in match.group(1, 2, 4)):
         raise _unreadable(text, owner)
-    amount, rest = _decimal(words[0]), words[2:]
-    period = 1
-    if rest[0].isdigit():
-        period, rest = _whole(rest[0]), rest[1:]
-    unit = _UNITS.get(rest[0]) if rest else None
-    burst = 1 if len(rest) == 1 else _whole(rest[2]) if len(rest) == 3 and rest[1] == "burst" else -1
-    if amount is None or unit is None or period <= 0 or burst < 0:
+    amount, times, unit, burst = match.groups()
+    period = int(times or 1) * _UNITS.get(unit, 0.0)
+    if not period:
         raise _unreadable(text, owner)
-    return amount / (period * unit), burst
+    return float(amount) / period, int(burst or 1)
 
 
 def rate_and_burst(owner: str, rate: float | str, burst: int | None) -> tuple[float, int]:
@@ -48,41 +48,6 @@ def rate_and_burst(owner: str, rate: float | str, burst: int | None) -> tuple[fl
     if burst is not None:
         raise ValueError(f"{owner}: burst must be part of the text {rate!r}, got burst={burst!r} as well")
     return parse(rate, owner)
-
-
-def _words(text: str) -> list[str] | None:
-    """Split ``text`` into runs of digits and points, runs of letters, and slashes; None for any others."""
-    words: list[str] = []
-    kind = ""
-    for char in text.lower():
-        before, kind = kind, _kind(char)
-        if not kind:
-            return None
-        if kind == before and kind in ("digit", "letter"):
-            words[-1] += char
-        elif kind != "space":
-            words.append(char)
-    return words
-
-
-def _kind(char: str) -> str:
-    # Only ASCII: "¹⁰" and "१०" are digits to Python, but not a rate.
-    if char in "0123456789.":
-        return "digit"
-    if "a" <= char <= "z":
-        return "letter"
-    return "space" if char == " " else "slash" if char == "/" else ""
-
-
-def _decimal(word: str) -> float | None:
-    whole, point, fraction = word.partition(".")
-    if not whole.isdigit() or (point and not fraction.isdigit()) or len(word) > _DIGITS:
-        return None
-    return float(word)
-
-
-def _whole(word: str) -> int:
-    return int(word) if word.isdigit() and len(word) <= _DIGITS else -1
 
 
 def _unreadable(text: str, owner: str) -> ValueError:

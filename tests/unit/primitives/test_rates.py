@@ -127,7 +127,7 @@ def test_both_spellings_of_a_rate_parse_alike(
 
 @pytest.mark.parametrize("text", ["1" * 10**6, "1/" * 10**5, " " * 10**6 + "x", "burst " * 10**5])
 def test_long_text_is_not_read_and_not_repeated(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rates, "_words", None)
+    monkeypatch.setattr(rates, "_FORM", None)
     with pytest.raises(ValueError) as caught:
         parse(text)
     assert len(str(caught.value)) < 300
