@@ -65,7 +65,14 @@ GROUPS = [
                 1.0,
                 against="nopanic + budget, an exception with attributes",
             ),
-            Bar("retried, own exception", "Stormproof, the user's own exception", 7.3, goal=4),
+            Bar(
+                "retried, ConnectionError, of nopanic's",
+                "Stormproof, ConnectionError",
+                1.0,
+                against="nopanic + budget",
+            ),
+            Bar("retried, transient, of nopanic's", "Stormproof, transient", 1.0, against="nopanic + budget"),
+            Bar("retried, own exception", "Stormproof, the user's own exception", 7, goal=4),
         ),
     ),
     Group(
