@@ -185,7 +185,7 @@ class _TaskArm:
     a place in a pool) and the moment when the task takes it: it would be lost.
     """
 
-    __slots__ = ("_fired", "_handle", "_wait_s", "before", "outer", "task")
+    __slots__ = ("_fired", "_handle", "before", "outer", "task")
     task: Any
     #: The number of its cancellations, and anyio's innermost scope, as the scope was entered.
     before: int
@@ -193,14 +193,13 @@ class _TaskArm:
     _fired: bool
     #: The timer of its own, or of the next look.
     _handle: Any
-    _wait_s: float
 
     def begin(self, task: Any, outer: object) -> None:
         """Begin to guard ``task``, in a scope of anyio's or none."""
         self.task, self.before, self.outer = task, task.cancelling(), outer
-        self._fired, self._handle, self._wait_s = False, None, _SOON_S
+        self._fired, self._handle = False, None
 
-    def fire(self) -> None:
+    def fire(self, wait_s: float = _SOON_S) -> None:
         """Interrupt the task, once, as soon as nothing is lost by it."""
         task = self.task
         if self._fired or task is None:
@@ -209,8 +208,7 @@ class _TaskArm:
         if waiter is not None and waiter.done():
             self._handle = task.get_loop().call_soon(self.fire)
         elif is_shielded(task, self.outer):
-            self._handle = task.get_loop().call_later(self._wait_s, self.fire)
-            self._wait_s = min(2 * self._wait_s, _LATER_S)
+            self._handle = task.get_loop().call_later(wait_s, self.fire, min(2 * wait_s, _LATER_S))
         else:
             self._fired = True
             task.cancel()
@@ -270,11 +268,10 @@ class Timers:
         queued: _QueuedArm = _QueuedArm()
         # `_TaskArm.begin`, written out: there is an arm for every call.
         queued.task, queued.before, queued.outer = task, task.cancelling(), None
-        queued._fired, queued._handle, queued._wait_s = False, None, _SOON_S
+        queued._fired, queued._handle = False, None
         if ANYIO in modules:
             queued.outer = anyio_scope(task)
-        queued.queue, queued.waits = queue, True
-        queued.end = began + self._limit_s
+        queued.queue, queued.end = queue, began + self._limit_s
         queue.arms.append(queued)
         if queue.timer is None:
             queue.wait_for(queued, loop)
@@ -313,15 +310,15 @@ class _TimerQueue:
     def leave(self, arm: _QueuedArm) -> None:
         """Forget ``arm``: at once if it is the first, else with those before it, or when there are many."""
         arms = self.arms
-        arm.waits = False
+        arm.queue = None
         if arms[0] is not arm:
             self._left += 1
             if self._left > 64 and self._left > len(arms) // 2:
-                self.arms = deque(other for other in arms if other.waits)
+                self.arms = deque(other for other in arms if other.queue)
                 self._left = 0
             return
         arms.popleft()
-        while arms and not arms[0].waits:
+        while arms and not arms[0].queue:
             arms.popleft()
             self._left -= 1
 
@@ -338,27 +335,26 @@ class _TimerQueue:
 
 
 class _QueuedArm(_TaskArm):
-    """Is fired at ``end`` by its queue's timer; waits for that until then."""
+    """Is fired at ``end`` by the timer of its ``queue``; ``None``: it no longer waits for that."""
 
-    __slots__ = ("end", "queue", "waits")
+    __slots__ = ("end", "queue")
     end: float
-    queue: _TimerQueue
-    waits: bool
+    queue: _TimerQueue | None
 
     def hold_fire(self) -> bool:
-        if self.waits:
+        if self.queue is not None:
             self.queue.leave(self)
         return super().hold_fire()
 
     def disarm(self, kind: object, error: object, traceback: object) -> bool:
-        if self.waits:
-            arms = self.queue.arms
-            if len(arms) == 1:
+        queue = self.queue
+        if queue is not None:
+            if len(queue.arms) == 1:
                 # As a rule no other call of this limit is in flight.
-                self.waits = False
-                arms.clear()
+                queue.arms.clear()
+                self.queue = None
             else:
-                self.queue.leave(self)
+                queue.leave(self)
         if self._fired or self._handle is not None:
             return super().disarm(kind, error, traceback)
         self.task = None

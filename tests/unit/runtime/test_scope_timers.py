@@ -112,9 +112,10 @@ def test_scopes_left_out_of_order_are_forgotten(world: Any) -> None:
     del others, left, _
     gc.collect()
     assert sum(ref() is not None for ref in kept) == 0
-    assert len(oldest.queue.arms) < 200
+    queue = oldest.queue
+    assert len(queue.arms) < 200
     oldest.disarm(None, None, None)
-    assert len(oldest.queue.arms) == 0
+    assert len(queue.arms) == 0
 
 
 def test_virtual_loop_has_no_timer_left_of_a_call_that_is_over() -> None:
