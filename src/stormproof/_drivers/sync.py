@@ -47,4 +47,4 @@ def sleep(seconds: float, clock: Clock | None = None) -> None:
         clock.sleep(seconds)
     elif seconds > 0:
         scope = ambient()
-        interrupts.wait(seconds, _never if scope is None else scope.ended)
+        interrupts.Sleeper().wait(seconds, _never if scope is None else scope.ended)

@@ -78,16 +78,7 @@ def spell(seconds: float) -> str:
         amount = seconds * _NANOS / _UNITS[unit]
         if amount < 2**53 and (whole := round(amount)) and parse(text := f"{whole}{unit}") == seconds:
             return text
-    return _decimal(seconds) + "s"
+    from decimal import Decimal
 
-
-def _decimal(seconds: float) -> str:
-    """The shortest decimal that is this float, without an exponent."""
-    digits, _, power = repr(seconds).partition("e")
-    if not power:
-        return digits
-    whole, _, fraction = digits.partition(".")
-    shift = int(power)
-    if shift < 0:
-        return "0." + "0" * (-shift - len(whole)) + whole + fraction
-    return whole + fraction.ljust(shift, "0")
+    # The shortest decimal that is this float, without an exponent.
+    return f"{Decimal(repr(seconds)):f}s"

@@ -95,11 +95,6 @@ def _renew() -> None:
     _sleepers.clear()
 
 
-def wait(seconds: float, over: Callable[[], object]) -> None:
-    """Sleep, but no longer than until ``over()`` is true after a `wake`."""
-    Sleeper().wait(seconds, over)
-
-
 ANYIO = "anyio._backends._asyncio"
 
 
@@ -167,12 +162,6 @@ def _call_soon(loop: AbstractEventLoop, callback: Callable[[], object]) -> None:
         pass
 
 
-def _interrupted(task: Any, before: int, kind: Any) -> bool:
-    """Take back our cancellation of ``task``: True if it ended the scope. That of another must go on."""
-    alone = task.uncancel() <= before
-    return alone and kind is not None and issubclass(kind, modules["asyncio"].CancelledError)
-
-
 #: First and longest interval of the check whether a task may be interrupted.
 _SOON_S, _LATER_S = 0.001, 0.05
 
@@ -222,10 +211,14 @@ class _TaskArm:
             self._handle.cancel()
         return not self._fired
 
-    def disarm(self, kind: object, error: object, traceback: object) -> bool:
+    def disarm(self, kind: Any, error: object, traceback: object) -> bool:
         self.hold_fire()
         task, self.task = self.task, None
-        return self._fired and task is not None and _interrupted(task, self.before, kind)
+        if not self._fired or task is None:
+            return False
+        # Our cancellation is taken back: that of another must go on.
+        is_alone = task.uncancel() <= self.before
+        return is_alone and kind is not None and issubclass(kind, modules["asyncio"].CancelledError)
 
 
 class _AsyncioArm(_TaskArm):

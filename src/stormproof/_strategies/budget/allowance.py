@@ -16,6 +16,7 @@ from ..._runtime.clock import timer_of
 from ..._runtime.counters import Tally
 from ..._runtime.locks import guard
 from ..stateful import Stateful
+from .rules import Slices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from ..._runtime.clock import Clock
     from ..._runtime.randomness import Rng
     from ..limiter.rules.bucket import Bucket
-    from .rules import Slices
 
 
 _put = object.__setattr__
@@ -83,15 +83,10 @@ class BudgetState:
     def copy(self) -> BudgetState:
         """Return a copy that can be settled without changing this one."""
         twin = BudgetState.__new__(BudgetState)
-        twin.clock, twin.timer = self.clock, self.timer
-        twin.tokens, twin.skew, twin.last = self.tokens, self.skew, self.last
-        twin.gained, twin.paid, twin.would_refuse = self.gained, self.paid, self.would_refuse
-        for name in ("earned", "spent"):
-            if (window := getattr(self, name, None)) is not None:
-                setattr(twin, name, window.copy())
-        if (bucket := getattr(self, "bucket", None)) is not None:
-            # Reading it changes nothing.
-            twin.bucket = bucket
+        for name in self.__slots__:
+            if (value := getattr(self, name, Ellipsis)) is not Ellipsis:
+                # Reading a bucket changes nothing, so that the copy shares it.
+                setattr(twin, name, value.copy() if type(value) is Slices else value)
         return twin
 
 

@@ -108,17 +108,19 @@ class Reservation:
         return f"<reservation of {self._grant.n}: {'ok' if self.ok else 'refused'}>"
 
 
-def _pause(seconds: float, waiter: Waiter, clock: Clock | None) -> None:
-    """Sleep for ``seconds``; ``waiter`` ends that early where time is real."""
-    if (_clock.AMBIENT.clock if clock is None else clock) is _clock.SYSTEM:
+def _pause(seconds: float, waiter: Waiter | None, clock: Clock | None) -> None:
+    """Sleep for ``seconds``; ``waiter``, if there is one, ends that early where time is real."""
+    if waiter is not None and (_clock.AMBIENT.clock if clock is None else clock) is _clock.SYSTEM:
         waiter.wait(seconds)
     else:
         _sync.sleep(seconds, clock)
 
 
-async def _pause_async(seconds: float, waiter: Waiter, clock: Clock | None) -> None:
+async def _pause_async(seconds: float, waiter: Waiter | None, clock: Clock | None) -> None:
     used: Any = _clock.AMBIENT.clock if clock is None else clock
-    if used is _clock.SYSTEM:
+    if waiter is None:
+        await _aio.sleep(seconds, used)
+    elif used is _clock.SYSTEM:
         await waiter.wait_async(seconds)
     elif getattr(used, "drives_timers", False):
         used.asked(seconds)
@@ -152,19 +154,13 @@ async def await_turn_async(reservation: Reservation, clock: Clock | None) -> Non
 def sleep_in_line(payment: DeferredPayment, clock: Clock | None) -> None:
     """Sleep in a thread until the retry's own wait has passed and its token is there, or the scope ends."""
     for seconds, waiter in _pauses_of(payment, clock):
-        if waiter is None:
-            _sync.sleep(seconds, clock)
-        else:
-            _pause(seconds, waiter, clock)
+        _pause(seconds, waiter, clock)
 
 
 async def sleep_in_line_async(payment: DeferredPayment, clock: Clock | None) -> None:
     """`sleep_in_line` for async code."""
     for seconds, waiter in _pauses_of(payment, clock):
-        if waiter is None:
-            await _aio.sleep(seconds, clock)
-        else:
-            await _pause_async(seconds, waiter, clock)
+        await _pause_async(seconds, waiter, clock)
 
 
 def _pauses_of(payment: DeferredPayment, clock: Clock | None) -> Iterator[tuple[float, Waiter | None]]:
@@ -176,15 +172,10 @@ def _pauses_of(payment: DeferredPayment, clock: Clock | None) -> Iterator[tuple[
     began = timer.now()
     for pause in payment.turn.pauses():
         yield pause
-        if _has_ended():
+        if (scope := ambient()) is not None and scope.ended() is not None:
             return
     if (rest := payment.own_wait - (timer.now() - began)) > 0.0:
         yield rest, None
-
-
-def _has_ended() -> bool:
-    scope = ambient()
-    return scope is not None and scope.ended() is not None
 
 
 class LineOwner:

@@ -25,11 +25,6 @@ class ByKind(Backoff):
     kinds its failures were.
     """
 
-    throttle: Backoff | None
-    timeout: Backoff | None
-    network: Backoff | None
-    server: Backoff | None
-
     def __init__(
         self,
         default: Backoff,
