@@ -1,4 +1,4 @@
-"""The retry loop, awaited: wait or give up, attempt, settle, and again. `sync_loop` is generated from this text.
+"""The retry loop, awaited: wait or give up, attempt, settle, again. `sync_loop` is generated from this text.
 
 What each step means is in `call`, what is decided in `rules.decision`.
 """

@@ -64,7 +64,7 @@ class HeldBack(Opened):
         return self.ended and bool(self.held)
 
     @property
-    def is_settled(self) -> bool:
+    def is_ready(self) -> bool:
         """True if it is over, if no more may be held back, or if ``on_result`` refuses the last item."""
         is_full = len(self.held) > _MAX_HELD_ITEMS or self._held_bytes >= _MAX_HELD_BYTES
         return self.ended or is_full or judge_answer(self.answer, self.item).retry
@@ -110,7 +110,7 @@ def stream(
                     opened.end(stop.value)
                 if on_result is not None and not opened.is_judged:
                     opened.answer = sync.call_hook("on_result", on_result, None, opened.item)
-                if opened.is_settled or commit is None or sync.call_hook("commit", commit, None, opened.item):
+                if opened.is_ready or commit is None or sync.call_hook("commit", commit, None, opened.item):
                     return opened
         finally:
             if tried.over:
@@ -192,7 +192,7 @@ def stream_async(
                 opened.end()
             if on_result is not None and not opened.is_judged:
                 opened.answer = await aio.call_hook("on_result", on_result, None, opened.item)
-            if opened.is_settled or commit is None or await aio.call_hook("commit", commit, None, opened.item):
+            if opened.is_ready or commit is None or await aio.call_hook("commit", commit, None, opened.item):
                 return opened
 
     opened = compile(begin)

@@ -1,5 +1,5 @@
 # Generated from aio_loop.py by tools/generate-sync: edit that one.
-"""The retry loop, in a thread: wait or give up, attempt, settle, and again.
+"""The retry loop, in a thread: wait or give up, attempt, settle, again.
 
 What each step means is in `call`, what is decided in `rules.decision`.
 """
