@@ -8,9 +8,10 @@ from .problem import Problem
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any, Literal
+    from typing import Any
 
-    Settlement = Literal["keep", "release", "unknown"]
+    from ..idempotency.keyed_run import Settlement
+
     Headers = list[tuple[bytes, bytes]]
 
 MISSING = Problem(400, "idempotency_key_missing", "This request needs an Idempotency-Key", False)

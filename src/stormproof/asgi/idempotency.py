@@ -12,8 +12,9 @@ from .._server.problem import Problem
 from .._server.request_facts import header_name
 from ..idempotency import keys
 from ..idempotency.errors import StoreUnavailable
+from ..idempotency.keyed_run import KeyedRun
 from ..idempotency.lease_renewal import keep
-from ..idempotency.records import Begin, Claim, Finish, Release, Renew
+from ..idempotency.records import Claim
 from ..idempotency.store import Store
 from .messages import App, Connection, Message, Receive, Send, answer, is_last, values
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any, Literal
 
-    from .._server.replay import Settlement
+    from ..idempotency.keyed_run import Settlement
 
 #: Answers to claims that do not run; a replay has its own.
 _PROBLEMS = {
@@ -127,7 +128,7 @@ class IdempotencyMiddleware:
                 return b"".join(parts)
 
     async def _guarded(self, scope: Connection, receive: Receive, send: Send, key: str, body: bytes) -> None:
-        run = RequestRun(self, scope, key, body)
+        run = self._run(scope, key, body)
         try:
             claim = await self.store.run_async(run.begin)
         except StoreUnavailable:
@@ -137,7 +138,7 @@ class IdempotencyMiddleware:
         if claim.state != "new":
             return await self._send_stored(send, claim)
         lease = keep(self.store, run.lease)
-        recorder = AnswerRecorder(run, send, lease.end)
+        recorder = AnswerRecorder(self, run, send, lease.end)
         try:
             with lease:
                 await self.app(visible(scope), replayed(receive, body), recorder)
@@ -145,6 +146,14 @@ class IdempotencyMiddleware:
         except BaseException as error:
             await recorder.end(error)
             raise
+
+    def _run(self, scope: Connection, key: str, body: bytes) -> KeyedRun:
+        whose = keys.text(
+            "IdempotencyMiddleware", "scope", self.scope(scope), most=keys.MAX_SCOPE, empty=True
+        )
+        path = scope.get("raw_path") or scope["path"].encode()
+        payload = keys.fingerprint(scope["method"].encode(), path, scope.get("query_string", b""), body)
+        return KeyedRun(whose, key, payload, self.lease_s, self.ttl_s, self.take_over)
 
     async def _send_stored(self, send: Send, claim: Claim) -> None:
         stored = replay.replay(claim.answer) if claim.answer is not None else None
@@ -155,32 +164,6 @@ class IdempotencyMiddleware:
         await send({"type": "http.response.body", "body": body})
 
 
-class RequestRun:
-    """The operations of one request on its key."""
-
-    __slots__ = ("begin", "digest", "lease", "middleware", "owner")
-
-    def __init__(self, middleware: IdempotencyMiddleware, scope: Connection, key: str, body: bytes) -> None:
-        whose = middleware.scope(scope)
-        keys.text("IdempotencyMiddleware", "scope", whose, most=keys.MAX_SCOPE, empty=True)
-        path = scope.get("raw_path") or scope["path"].encode()
-        payload = keys.fingerprint(scope["method"].encode(), path, scope.get("query_string", b""), body)
-        self.middleware = middleware
-        self.digest = keys.digest(whose, key)
-        self.owner = keys.new_owner()
-        lease_s, ttl_s = middleware.lease_s, middleware.ttl_s
-        client = keys.client(whose)
-        self.begin = Begin(self.digest, payload, self.owner, lease_s, ttl_s, middleware.take_over, client)
-        self.lease = Renew(self.digest, self.owner, lease_s, ttl_s)
-
-    def settled(self, how: Settlement, stored_answer: bytes | None) -> Finish | Release | Renew:
-        if how == "release":
-            return Release(self.digest, self.owner)
-        if how == "keep":
-            return Finish(self.digest, self.owner, stored_answer, self.middleware.ttl_s)
-        return Renew(self.digest, self.owner, 0.0, self.middleware.ttl_s)
-
-
 class AnswerRecorder:
     """A ``send`` that passes the answer on and keeps a copy; the key is settled before the last part.
 
@@ -188,19 +171,10 @@ class AnswerRecorder:
     reason to stop: the handler goes on, and its answer waits for the repetition.
     """
 
-    __slots__ = (
-        "_gone",
-        "_headers",
-        "_on_settled",
-        "_parts",
-        "_run",
-        "_send",
-        "_settled",
-        "_size",
-        "_status",
-    )
-
-    def __init__(self, run: RequestRun, send: Send, settled: Callable[[], object]) -> None:
+    def __init__(
+        self, middleware: IdempotencyMiddleware, run: KeyedRun, send: Send, settled: Callable[[], object]
+    ) -> None:
+        self._middleware = middleware
         self._run = run
         self._send = send
         #: Called when the key is settled. Background tasks of the handler may still run then.
@@ -215,11 +189,11 @@ class AnswerRecorder:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            self._headers = replay.keepable(message.get("headers", ()), self._run.middleware.dropped)
+            self._headers = replay.keepable(message.get("headers", ()), self._middleware.dropped)
         elif message["type"] == "http.response.body":
             self._keep(bytes(message.get("body", b"")))
             if is_last(message):
-                await self._settle(self._run.middleware.settle(self._status))
+                await self._settle(self._middleware.settle(self._status))
         if self._gone:
             return
         try:
@@ -231,7 +205,7 @@ class AnswerRecorder:
         self._size += len(part)
         if self._parts is not None:
             self._parts.append(part)
-            if self._size > self._run.middleware.store.max_answer:
+            if self._size > self._middleware.store.max_answer:
                 self._parts = None
 
     async def end(self, error: BaseException | None) -> None:
@@ -241,7 +215,7 @@ class AnswerRecorder:
         how: Settlement = "unknown"
         if isinstance(error, Exception) and not self._status:
             # The progress of the handler is unknown, whatever the error. A 503 or 429 would have said more.
-            how = self._run.middleware.settle(500)
+            how = self._middleware.settle(500)
             # Without an answer there is nothing to keep.
             how = "unknown" if how == "keep" else how
         await self._settle(how)
@@ -250,14 +224,14 @@ class AnswerRecorder:
         stored_answer = None
         if how == "keep" and self._parts is not None:
             stored_answer = replay.pack(self._status, self._headers, b"".join(self._parts))
-            if len(stored_answer) > self._run.middleware.store.max_answer:
+            if len(stored_answer) > self._middleware.store.max_answer:
                 stored_answer = None
         self._on_settled()
         # The store completes this even if the task is cancelled meanwhile.
         self._settled = True
         try:
             with shielded():
-                is_owner = await self._run.middleware.store.run_async(self._run.settled(how, stored_answer))
+                is_owner = await self._middleware.store.run_async(self._run.settled(how, stored_answer))
         except StoreUnavailable:
             # The answer is as good as without a key; the outcome is unknown when the lease ends.
             is_owner, decision = False, "unrecorded"

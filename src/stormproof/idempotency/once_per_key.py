@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from .._events import bus, labels
 from .._primitives.options import Seconds, choice, hook, seconds
@@ -10,52 +12,39 @@ from .._runtime.function_kind import function_kind
 from .._runtime.offload import shielded
 from . import keys
 from .errors import AnswerNotKept, IdempotencyConflict, IdempotencyMismatch, OutcomeUnknown, StoreUnavailable
+from .keyed_run import KeyedRun
 from .lease_renewal import keep
-from .records import Begin, Claim, Finish, Release, Renew
 from .store import Store
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, Literal, TypeVar
+    from typing import TypeVar
+
+    from .keyed_run import Settlement
+    from .records import Claim
 
     F = TypeVar("F", bound=Callable[..., Any])
-    Codec = tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
+
+Codec = tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
 
 
-class KeyedPlan:
-    """State shared by the calls of one decorated function. Frozen once made."""
+class KeyedPlan(NamedTuple):
+    """The options of one decorated function, and what its calls do by them."""
 
-    __slots__ = (
-        "decode",
-        "encode",
-        "fingerprint",
-        "key",
-        "lease_s",
-        "name",
-        "on_error",
-        "scope",
-        "store",
-        "take_over",
-        "ttl_s",
-    )
-
-    def __init__(self, name: str, store: Store, settings: dict[str, Any]) -> None:
-        self.name = name
-        self.store = store
-        self.key = settings["key"]
-        self.fingerprint = settings["fingerprint"]
-        self.scope = name if settings["scope"] is None else settings["scope"]
-        self.lease_s: float = settings["lease_s"]
-        self.ttl_s: float = store.ttl if settings["ttl_s"] is None else settings["ttl_s"]
-        self.take_over: bool = settings["on_unknown"] == "run"
-        self.on_error: str = settings["on_error"]
-        self.encode, self.decode = settings["codec"]
+    store: Store
+    key: Callable[..., str]
+    fingerprint: Callable[..., str | bytes] | None
+    scope: str | Callable[..., str] | None
+    lease_s: float
+    ttl_s: float
+    take_over: bool
+    on_error: str
+    codec: Codec
+    name: str
 
     def open(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> KeyedRun:
         """A run for one call, by the key that its arguments give."""
         key = keys.text("idempotent", "the key of a call", self.key(*args, **kwargs))
-        scope: Any = self.scope
+        scope = self.name if self.scope is None else self.scope
         if callable(scope):
             scope = scope(*args, **kwargs)
         keys.text("idempotent", "scope", scope, most=keys.MAX_SCOPE, empty=True)
@@ -63,142 +52,105 @@ class KeyedPlan:
         if not isinstance(payload, (str, bytes)):
             raise TypeError(f"idempotent: fingerprint must give str or bytes, got {type(payload).__name__}")
         given = payload.encode() if isinstance(payload, str) else payload
-        return KeyedRun(self, keys.digest(scope, key), keys.fingerprint(given), keys.client(scope))
-
-
-class KeyedRun:
-    """One call: the operations it needs, and the meaning of their answers. No store is touched here."""
-
-    __slots__ = ("client", "digest", "owner", "payload", "plan")
-
-    def __init__(self, plan: KeyedPlan, digest: bytes, payload: str, client: bytes) -> None:
-        self.client = client
-        self.plan = plan
-        self.digest = digest
-        self.payload = payload
-        self.owner = keys.new_owner()
-
-    def begin(self) -> Begin:
-        plan = self.plan
-        return Begin(
-            self.digest, self.payload, self.owner, plan.lease_s, plan.ttl_s, plan.take_over, self.client
-        )
-
-    def lease(self) -> Renew:
-        return Renew(self.digest, self.owner, self.plan.lease_s, self.plan.ttl_s)
+        return KeyedRun(scope, key, keys.fingerprint(given), self.lease_s, self.ttl_s, self.take_over)
 
     def emit(self, decision: str) -> None:
-        bus.publish("IdempotentCall", operation=self.plan.name, decision=decision)
+        bus.publish("IdempotentCall", operation=self.name, decision=decision)
 
     def may_run(self, claim: Claim) -> bool:
-        if claim.state == "new":
-            self.emit("taken_over" if claim.taken_over else "new")
-            return True
-        self.emit(claim.state)
-        return False
+        self.emit("taken_over" if claim.taken_over else claim.state)
+        return claim.state == "new"
 
     def stored(self, claim: Claim) -> Any:
         """The result of the run before, or the error that says why there is none."""
-        name = self.plan.name
         if claim.state == "in_progress":
-            raise IdempotencyConflict(f"{name}: another call with this key is in progress", claim.lease_left)
+            raise IdempotencyConflict(
+                f"{self.name}: another call with this key is in progress", claim.lease_left
+            )
         if claim.state == "mismatch":
-            raise IdempotencyMismatch(f"{name}: this key was used before with another payload")
+            raise IdempotencyMismatch(f"{self.name}: this key was used before with another payload")
         if claim.state == "unknown":
-            raise OutcomeUnknown(f"{name}: a call with this key began, and its outcome is unknown")
+            raise OutcomeUnknown(f"{self.name}: a call with this key began, and its outcome is unknown")
         if claim.answer is None:
-            raise AnswerNotKept(f"{name}: the call with this key is done, but its result was not kept")
-        return self.plan.decode(claim.answer)
+            raise AnswerNotKept(f"{self.name}: the call with this key is done, but its result was not kept")
+        return self.codec[1](claim.answer)
 
-    def finished(self, result: object) -> tuple[Finish, Exception | None]:
-        """Return the record to keep, and the error if the result cannot be kept."""
-        problem: Exception | None = None
-        answer: bytes | None = None
+    def encoded(self, result: object) -> tuple[bytes | None, Exception | None]:
+        """Return the answer to keep, and the error if the result cannot be kept."""
         try:
-            answer = self.plan.encode(result)
+            answer: object = self.codec[0](result)
             if not isinstance(answer, bytes):
                 raise TypeError(f"the codec must give bytes, got {type(answer).__name__}")
-        except Exception as error:
-            answer, problem = None, error
-        if answer is not None and len(answer) > self.plan.store.max_answer:
-            answer = None
-        return Finish(self.digest, self.owner, answer, self.plan.ttl_s), problem
+        except Exception as problem:
+            error = TypeError(
+                f"idempotent: {self.name} is done, but its result cannot be stored: {problem}; "
+                "return plain data or give codec=(encode, decode)"
+            )
+            error.__cause__ = problem
+            return None, error
+        return (answer if len(answer) <= self.store.max_answer else None), None
 
-    def failed(self, error: BaseException) -> Release | Renew:
+    def settlement(self, error: BaseException) -> Settlement:
         """Release the key if the call may be tried again after ``error``; else leave the outcome unknown.
 
         A call that was cancelled or interrupted may have done part of its work.
         """
-        if isinstance(error, Exception) and self.plan.on_error == "release":
-            return Release(self.digest, self.owner)
-        return Renew(self.digest, self.owner, 0.0, self.plan.ttl_s)
-
-    def unkept(self, problem: Exception) -> TypeError:
-        error = TypeError(
-            f"idempotent: {self.plan.name} is done, but its result cannot be stored: {problem}; "
-            "return plain data or give codec=(encode, decode)"
-        )
-        error.__cause__ = problem
-        return error
+        return "release" if isinstance(error, Exception) and self.on_error == "release" else "unknown"
 
 
 def _sync(fn: Callable[..., Any], plan: KeyedPlan) -> Callable[..., Any]:
-    store = plan.store
-
-    def settle(run: KeyedRun, operation: Any) -> None:
+    def settle(run: KeyedRun, how: Settlement, answer: bytes | None = None) -> None:
         try:
-            if not store.run(operation):
-                run.emit("lost")
+            if not plan.store.run(run.settled(how, answer)):
+                plan.emit("lost")
         except StoreUnavailable:
             # The work is as it is; without a record the outcome is unknown when the lease ends.
-            run.emit("unrecorded")
+            plan.emit("unrecorded")
 
     def guarded(*args: object, **kwargs: object) -> Any:
         run = plan.open(args, kwargs)
-        claim = store.run(run.begin())
-        if not run.may_run(claim):
-            return run.stored(claim)
+        claim = plan.store.run(run.begin)
+        if not plan.may_run(claim):
+            return plan.stored(claim)
         try:
-            with keep(store, run.lease()):
+            with keep(plan.store, run.lease):
                 result = fn(*args, **kwargs)
         except BaseException as error:
-            settle(run, run.failed(error))
+            settle(run, plan.settlement(error))
             raise
-        finish, problem = run.finished(result)
-        settle(run, finish)
+        answer, problem = plan.encoded(result)
+        settle(run, "keep", answer)
         if problem is not None:
-            raise run.unkept(problem)
+            raise problem
         return result
 
     return guarded
 
 
 def _aio(fn: Callable[..., Any], plan: KeyedPlan) -> Callable[..., Any]:
-    store = plan.store
-
-    async def settle(run: KeyedRun, operation: Any) -> None:
+    async def settle(run: KeyedRun, how: Settlement, answer: bytes | None = None) -> None:
         try:
             with shielded():
-                if not await store.run_async(operation):
-                    run.emit("lost")
+                if not await plan.store.run_async(run.settled(how, answer)):
+                    plan.emit("lost")
         except StoreUnavailable:
-            run.emit("unrecorded")
+            plan.emit("unrecorded")
 
     async def guarded(*args: object, **kwargs: object) -> Any:
         run = plan.open(args, kwargs)
-        claim = await store.run_async(run.begin())
-        if not run.may_run(claim):
-            return run.stored(claim)
+        claim = await plan.store.run_async(run.begin)
+        if not plan.may_run(claim):
+            return plan.stored(claim)
         try:
-            with keep(store, run.lease()):
+            with keep(plan.store, run.lease):
                 result = await fn(*args, **kwargs)
         except BaseException as error:
-            await settle(run, run.failed(error))
+            await settle(run, plan.settlement(error))
             raise
-        finish, problem = run.finished(result)
-        await settle(run, finish)
+        answer, problem = plan.encoded(result)
+        await settle(run, "keep", answer)
         if problem is not None:
-            raise run.unkept(problem)
+            raise problem
         return result
 
     return guarded
@@ -249,24 +201,25 @@ def idempotent(
         raise TypeError(f"{owner}: store must be a Store such as MemoryStore(), got {store!r}")
     if scope is not None and not callable(scope):
         keys.text(owner, "scope", scope, most=keys.MAX_SCOPE, empty=True)
-    settings = {
-        "key": key,
-        "fingerprint": hook(owner, "fingerprint", fingerprint),
-        "scope": scope,
-        "lease_s": seconds(owner, "lease", lease, above=0),
-        "ttl_s": None if ttl is None else seconds(owner, "ttl", ttl, above=0),
-        "on_unknown": choice(owner, "on_unknown", on_unknown, ("error", "run")),
-        "on_error": choice(owner, "on_error", on_error, ("release", "unknown")),
-        "codec": (_to_json, _from_json) if codec is None else _pair(owner, codec),
-    }
+    plan_for = functools.partial(
+        KeyedPlan,
+        store,
+        key,
+        hook(owner, "fingerprint", fingerprint),
+        scope,
+        seconds(owner, "lease", lease, above=0),
+        store.ttl if ttl is None else seconds(owner, "ttl", ttl, above=0),
+        choice(owner, "on_unknown", on_unknown, ("error", "run")) == "run",
+        choice(owner, "on_error", on_error, ("release", "unknown")),
+        (_to_json, _from_json) if codec is None else _pair(owner, codec),
+    )
 
     def decorate(fn: F) -> F:
         kind = function_kind(fn) if callable(fn) else ""
         if kind not in ("sync", "async"):
             raise TypeError(f"{owner}: only functions and coroutine functions can be decorated, got {fn!r}")
         name = labels.clean(f"{fn.__module__}.{getattr(fn, '__qualname__', type(fn).__qualname__)}")
-        plan = KeyedPlan(name, store, settings)
-        wrapper = (_aio if kind == "async" else _sync)(fn, plan)
+        wrapper = (_aio if kind == "async" else _sync)(fn, plan_for(name))
         return functools.update_wrapper(wrapper, fn)  # type: ignore[return-value]
 
     return decorate

@@ -11,36 +11,26 @@ expires. Only the owner that began a run can end it (fencing): once taken over, 
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-    State = Literal["new", "in_progress", "mismatch", "replay", "unknown"]
+#: The repr of an operation: its owner is a capability, its answer user data.
+_HIDDEN = "<operation on a key>"
+
+State = Literal["new", "in_progress", "mismatch", "replay", "unknown"]
 
 
-class Record:
+class Record(NamedTuple):
     """One key's state. ``until`` ends the lease of a running one; at ``expires`` the record is gone.
 
     ``answer`` is bytes once done, or ``None`` if the answer was not kept. Never changed in place.
     """
 
-    __slots__ = ("answer", "done", "expires", "fingerprint", "owner", "until")
-
-    def __init__(
-        self,
-        done: bool,
-        fingerprint: str,
-        owner: str,
-        until: float,
-        expires: float,
-        answer: bytes | None = None,
-    ) -> None:
-        self.done = done
-        self.fingerprint = fingerprint
-        self.owner = owner
-        self.until = until
-        self.expires = expires
-        self.answer = answer
+    done: bool
+    fingerprint: str
+    owner: str
+    until: float
+    expires: float
+    answer: bytes | None = None
 
     def __repr__(self) -> str:
         # Neither owner nor answer: the one is a capability, the other user data.
@@ -48,7 +38,7 @@ class Record:
         return f"<record: {state}, expires {self.expires:g}>"
 
 
-class Claim:
+class Claim(NamedTuple):
     """Outcome of `Begin`.
 
     ``state``: "new" (run it; ``taken_over`` if an unknown outcome was before), "replay" (done before,
@@ -56,57 +46,32 @@ class Claim:
     seconds of its lease remain), "mismatch" (the key belongs to another payload) or "unknown".
     """
 
-    __slots__ = ("answer", "lease_left", "state", "taken_over")
-
-    def __init__(
-        self,
-        state: State,
-        answer: bytes | None = None,
-        lease_left: float | None = None,
-        taken_over: bool = False,
-    ) -> None:
-        self.state: State = state
-        self.answer = answer
-        self.lease_left = lease_left
-        self.taken_over = taken_over
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Claim):
-            return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in Claim.__slots__)
-
-    __hash__ = None  # type: ignore[assignment]
+    state: State
+    answer: bytes | None = None
+    lease_left: float | None = None
+    taken_over: bool = False
 
     def __repr__(self) -> str:
         size = "" if self.answer is None else f", {len(self.answer)} bytes"
         return f"<claim: {self.state}{size}>"
 
 
-class Begin:
+class Begin(NamedTuple):
     """Claim the key for ``owner``: of any number that ask at once the first gets "new".
 
     ``client`` names whose key it is, for stores that share their room between clients.
     """
 
-    __slots__ = ("client", "digest", "fingerprint", "lease_s", "owner", "take_over", "ttl_s")
+    digest: bytes
+    fingerprint: str
+    owner: str
+    lease_s: float
+    ttl_s: float
+    take_over: bool
+    client: bytes = b""
 
-    def __init__(
-        self,
-        digest: bytes,
-        fingerprint: str,
-        owner: str,
-        lease_s: float,
-        ttl_s: float,
-        take_over: bool,
-        client: bytes = b"",
-    ) -> None:
-        self.client = client
-        self.digest = digest
-        self.fingerprint = fingerprint
-        self.owner = owner
-        self.lease_s = lease_s
-        self.ttl_s = ttl_s
-        self.take_over = take_over
+    def __repr__(self) -> str:
+        return _HIDDEN
 
     def apply(self, record: Record | None, now: float) -> tuple[Claim, Record | None]:
         if record is None:
@@ -129,19 +94,19 @@ class Begin:
         return Record(False, self.fingerprint, self.owner, until, until + self.ttl_s)
 
 
-class Finish:
+class Finish(NamedTuple):
     """The run ended with ``answer`` (``None``: not kept). False if ``owner`` no longer holds the key.
 
     A lease that is over does not matter as long as the key was not taken over: now the outcome is known.
     """
 
-    __slots__ = ("answer", "digest", "owner", "ttl_s")
+    digest: bytes
+    owner: str
+    answer: bytes | None
+    ttl_s: float
 
-    def __init__(self, digest: bytes, owner: str, answer: bytes | None, ttl_s: float) -> None:
-        self.digest = digest
-        self.owner = owner
-        self.answer = answer
-        self.ttl_s = ttl_s
+    def __repr__(self) -> str:
+        return _HIDDEN
 
     def apply(self, record: Record | None, now: float) -> tuple[bool, Record | None]:
         if record is None or record.owner != self.owner:
@@ -151,16 +116,16 @@ class Finish:
         return True, Record(True, record.fingerprint, self.owner, now, now + self.ttl_s, self.answer)
 
 
-class Renew:
+class Renew(NamedTuple):
     """The run goes on for ``lease_s`` more seconds; 0 gives it up: the outcome is unknown from now on."""
 
-    __slots__ = ("digest", "lease_s", "owner", "ttl_s")
+    digest: bytes
+    owner: str
+    lease_s: float
+    ttl_s: float
 
-    def __init__(self, digest: bytes, owner: str, lease_s: float, ttl_s: float) -> None:
-        self.digest = digest
-        self.owner = owner
-        self.lease_s = lease_s
-        self.ttl_s = ttl_s
+    def __repr__(self) -> str:
+        return _HIDDEN
 
     def apply(self, record: Record | None, now: float) -> tuple[bool, Record | None]:
         if record is None or record.done or record.owner != self.owner:
@@ -169,14 +134,14 @@ class Renew:
         return True, Record(False, record.fingerprint, self.owner, until, until + self.ttl_s)
 
 
-class Release:
+class Release(NamedTuple):
     """Nothing was done: the next call may run. False if ``owner`` does not hold the key."""
 
-    __slots__ = ("digest", "owner")
+    digest: bytes
+    owner: str
 
-    def __init__(self, digest: bytes, owner: str) -> None:
-        self.digest = digest
-        self.owner = owner
+    def __repr__(self) -> str:
+        return _HIDDEN
 
     def apply(self, record: Record | None, now: float) -> tuple[bool, Record | None]:
         if record is None or record.done or record.owner != self.owner:
@@ -184,13 +149,10 @@ class Release:
         return True, None
 
 
-class Forget:
+class Forget(NamedTuple):
     """Drop the key's record in any state: for operators who know the outcome."""
 
-    __slots__ = ("digest",)
-
-    def __init__(self, digest: bytes) -> None:
-        self.digest = digest
+    digest: bytes
 
     def apply(self, record: Record | None, now: float) -> tuple[bool, Record | None]:
         return record is not None, None
