@@ -17,14 +17,13 @@ with extra("requests"):
     from urllib3.exceptions import EmptyPoolError
     from urllib3.util.timeout import Timeout
 
-from ._http.body import Body, OneShot, Replay, replay_of
+from ._http.body import Body
 from ._http.bounded_sockets import bound_manager
 from ._http.client import Client
 from ._http.draft import Draft
 from ._http.final_answer import NotRetried
-from ._http.headers import announced, has_field, length_of, text
 from ._http.options import ClientOptions
-from ._http.urllib3_streams import drain, hand_over, watched, within
+from ._http.urllib3_streams import Urllib3Port, answer, drain, hand_over, within
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,38 +64,27 @@ class _RequestsCall:
         self.body = body
         self.options = options
 
+    @property
+    def method(self) -> str:
+        return str(self.request.method)
 
-class _RequestsPort:
+    @property
+    def headers(self) -> Any:
+        return self.request.headers
+
+
+class _RequestsPort(Urllib3Port):
     """See `_http.port.Port`."""
 
     name = "requests"
-    legible = None
 
     # Requests.
 
     def native(self, call: _RequestsCall) -> Any:
         return call.request
 
-    def method(self, call: _RequestsCall) -> str:
-        return str(call.request.method).upper()
-
     def url(self, call: _RequestsCall) -> str:
         return str(call.request.url)
-
-    def headers(self, call: _RequestsCall) -> list[tuple[str, str]]:
-        return [(text(name), text(value)) for name, value in call.request.headers.items()]
-
-    def has_field(self, call: _RequestsCall, names: frozenset[str | bytes]) -> bool:
-        return has_field(call.request.headers.items(), names)
-
-    def simple(self, call: _RequestsCall, methods: frozenset[str]) -> bool:
-        return call.request.method in methods and (call.body is None or isinstance(call.body, (bytes, str)))
-
-    def replay(self, call: _RequestsCall, limit: int | None) -> Replay:
-        rule = replay_of(call.body, announced(self.headers(call)), limit)
-        if isinstance(rule, OneShot):
-            call.body = watched(call.body, rule)
-        return rule
 
     def keep_header(self, call: _RequestsCall, name: str, value: str) -> None:
         call.request.headers[name] = value
@@ -135,20 +123,8 @@ class _RequestsPort:
             self.buffer(response, most)
         return response
 
-    def buffer(self, response: Any, most: int) -> bool:
-        length = length_of(response.headers.get("content-length", ""))
-        if response.stormproof_streams or length is None or length > most:
-            # A body that the caller reads piece by piece could not be put back, so it is not read here.
-            return False
-        try:
-            # Kept by the response, once read.
-            response.content  # noqa: B018
-        except BaseException as error:
-            response.stormproof_broken = error
-            response.close()
-            raise
-        response.stormproof_whole = True
-        return True
+    def read(self, response: Any) -> object:
+        return response.content
 
     def discard(self, response: Any, most: int) -> None:
         try:
@@ -231,11 +207,8 @@ class Adapter(HTTPAdapter):
         """Send as ``HTTPAdapter.send`` does, under the policy."""
         options = {"stream": stream, "timeout": timeout, "verify": verify, "cert": cert, "proxies": proxies}
         call = _RequestsCall(super().send, request, request.body, options)
-        response: requests.Response = self._client.send(call, _overrides.get())
-        broken = getattr(response, "stormproof_broken", None)
-        if broken is not None:
-            # The session would read its body next, and meet this error.
-            raise broken
+        # The session would read its body next, and meet the error of a broken one.
+        response: requests.Response = answer(self._client.send(call, _overrides.get()))
         if not getattr(response, "stormproof_whole", False):
             hand_over(response.raw, _timeout(timeout))
         return response

@@ -16,14 +16,13 @@ with extra("urllib3"):
     from urllib3.util.retry import Retry as _Retry
     from urllib3.util.url import parse_url
 
-from ._http.body import Body, OneShot, Replay, replay_of
+from ._http.body import Body
 from ._http.bounded_sockets import BoundedPool
 from ._http.client import Client
 from ._http.draft import Draft
 from ._http.final_answer import NotRetried
-from ._http.headers import announced, has_field, length_of, text
 from ._http.options import ClientOptions
-from ._http.urllib3_streams import drain, hand_over, put_back, watched, within
+from ._http.urllib3_streams import Urllib3Port, answer, hand_over, within
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,19 +103,15 @@ class _Urllib3Call:
         return copy
 
 
-class _Urllib3Port:
+class _Urllib3Port(Urllib3Port):
     """See `_http.port.Port`."""
 
     name = "urllib3"
-    legible = None
 
     # Requests.
 
     def native(self, call: _Urllib3Call) -> Any:
         return call
-
-    def method(self, call: _Urllib3Call) -> str:
-        return call.method.upper()
 
     def url(self, call: _Urllib3Call) -> str:
         pool = call.pool
@@ -124,21 +119,6 @@ class _Urllib3Port:
             return call.target
         port = "" if pool.port is None else f":{pool.port}"
         return f"{pool.scheme}://{pool.host}{port}{call.target}"
-
-    def headers(self, call: _Urllib3Call) -> list[tuple[str, str]]:
-        return [(text(name), text(value)) for name, value in call.headers.items()]
-
-    def has_field(self, call: _Urllib3Call, names: frozenset[str | bytes]) -> bool:
-        return has_field(call.headers.items(), names)
-
-    def simple(self, call: _Urllib3Call, methods: frozenset[str]) -> bool:
-        return call.method in methods and (call.body is None or isinstance(call.body, (bytes, str)))
-
-    def replay(self, call: _Urllib3Call, limit: int | None) -> Replay:
-        rule = replay_of(call.body, announced(self.headers(call)), limit)
-        if isinstance(rule, OneShot):
-            call.body = watched(call.body, rule)
-        return rule
 
     def keep_header(self, call: _Urllib3Call, name: str, value: str) -> None:
         if not isinstance(call.headers, _OwnHeaders):
@@ -183,26 +163,6 @@ class _Urllib3Port:
         if most and response.status < 400:
             self.buffer(response, most)
         return response
-
-    def buffer(self, response: Any, most: int) -> bool:
-        if response.stormproof_streams:
-            # A body that the caller reads piece by piece could not be put back, so it is not read here.
-            return False
-        length = length_of(response.headers.get("content-length", ""))
-        if length is None or length > most:
-            return False
-        try:
-            # Kept by the response, once read.
-            response.data  # noqa: B018
-        except BaseException as error:
-            response.stormproof_broken = error
-            put_back(response)
-            raise
-        response.stormproof_whole = True
-        return True
-
-    def discard(self, response: Any, most: int) -> None:
-        drain(response, most)
 
     # Responses.
 
@@ -276,10 +236,7 @@ class _Pooled(BoundedPool):
         call.timeout = self.timeout if timeout is _UNSET else timeout
         call.streams = not preload_content
         call.options = options
-        response = self.client.send(call, stormproof)
-        broken = getattr(response, "stormproof_broken", None)
-        if broken is not None:
-            raise broken
+        response = answer(self.client.send(call, stormproof))
         response.retries = _followed(given, response)
         if getattr(response, "stormproof_whole", False):
             return response

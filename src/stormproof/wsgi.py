@@ -168,7 +168,7 @@ class SheddingMiddleware(admission.Shedding):
         try:
             place = admission.enter(self.places, self.retry_share, is_retry)
         except admission.TurnedAway:
-            return _answer(start_response, admission.full(self.retry_after_s), self.draw, self.spread)
+            return _answer(start_response, self.full, self.draw, self.spread)
         status = 0
 
         def started(line: str, *rest: object) -> object:

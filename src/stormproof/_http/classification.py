@@ -23,19 +23,6 @@ if TYPE_CHECKING:
 class Rules:
     """The options of a client and the tables of its policy, in one."""
 
-    __slots__ = (
-        "classifies",
-        "failing",
-        "floor",
-        "hedges_retries",
-        "key_names",
-        "methods",
-        "name",
-        "options",
-        "retries",
-        "settings",
-    )
-
     def __init__(self, policy: Policy, options: ClientOptions, name: str) -> None:
         self.options = options
         #: Name of every request in events, metrics and marks: one, however many hosts there are.

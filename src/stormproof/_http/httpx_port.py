@@ -83,10 +83,6 @@ class ShrinkingLate(Shrinking):
 class HttpxPort:
     """The part that does not depend on threads or tasks; ``library`` is the httpx module."""
 
-    __slots__ = (
-        *("_broken", "_bytes", "_guarded", "_handle", "_library", "_read", "_rest", "_watched"),
-        *("name", "status", "transport"),
-    )
     #: The timeouts of an attempt inside a scope.
     shrinking = Shrinking
 
@@ -238,8 +234,6 @@ def _of_parts(parts: Iterable[object], length: int | None, limit: int | None) ->
 class ThreadPort(HttpxPort):
     """The port of a sync transport."""
 
-    __slots__ = ()
-
     def fetch(self, request: httpx.Request, most: int) -> httpx.Response:
         try:
             response: httpx.Response = self._handle(request)
@@ -316,7 +310,6 @@ async def _close(response: httpx.Response) -> None:
 class TaskPort(HttpxPort):
     """The port of an async transport."""
 
-    __slots__ = ("_wait",)
     shrinking = ShrinkingLate
 
     def __init__(self, library: Library, transport: object, handle: Callable[[httpx.Request], Any]) -> None:

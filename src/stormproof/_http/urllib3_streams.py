@@ -1,24 +1,88 @@
-"""urllib3's bodies, responses and timeouts, for the ports of urllib3 and of requests."""
+"""The half of a port that urllib3 and requests share: bodies, responses and timeouts of urllib3."""
 
 from __future__ import annotations
 
 from urllib3.util.timeout import Timeout
 
-from .headers import announced
+from .body import OneShot, replay_of
+from .headers import announced, has_field, length_of, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import IO, Any
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import IO, Any, Protocol
 
     from urllib3 import BaseHTTPResponse
 
-    from .body import OneShot
+    from .body import Replay
+
+    class Urllib3Request(Protocol):
+        """A request with the arguments that it is sent with."""
+
+        body: Any
+
+        @property
+        def method(self) -> str: ...
+        @property
+        def headers(self) -> Mapping[str | bytes, str | bytes]: ...
 
     #: As urllib3 takes it.
     TimeoutValue = Timeout | float | None
 
 _CHUNK = 16384
+
+
+class Urllib3Port:
+    """See `port.Port`: all but what a library does in a way of its own."""
+
+    legible = None
+
+    def method(self, call: Urllib3Request) -> str:
+        return call.method.upper()
+
+    def headers(self, call: Urllib3Request) -> list[tuple[str, str]]:
+        return [(text(name), text(value)) for name, value in call.headers.items()]
+
+    def has_field(self, call: Urllib3Request, names: frozenset[str | bytes]) -> bool:
+        return has_field(call.headers.items(), names)
+
+    def simple(self, call: Urllib3Request, methods: frozenset[str]) -> bool:
+        return call.method in methods and (call.body is None or isinstance(call.body, (bytes, str)))
+
+    def replay(self, call: Urllib3Request, limit: int | None) -> Replay:
+        rule = replay_of(call.body, announced(self.headers(call)), limit)
+        if isinstance(rule, OneShot):
+            call.body = (WatchedFile if hasattr(call.body, "read") else WatchedBody)(call.body, rule)
+        return rule
+
+    def buffer(self, response: Any, most: int) -> bool:
+        length = length_of(response.headers.get("content-length", ""))
+        if response.stormproof_streams or length is None or length > most:
+            # A body that the caller reads piece by piece could not be put back, so it is not read here.
+            return False
+        try:
+            self.read(response)
+        except BaseException as error:
+            response.stormproof_broken = error
+            self.discard(response, 0)
+            raise
+        response.stormproof_whole = True
+        return True
+
+    def read(self, response: Any) -> object:
+        """Read the body of ``response``, which keeps it."""
+        return response.data
+
+    def discard(self, response: Any, most: int) -> None:
+        drain(response, most)
+
+
+def answer(response: Any) -> Any:
+    """``response`` for the caller; the error of a body that broke as it was read is raised."""
+    broken: BaseException | None = getattr(response, "stormproof_broken", None)
+    if broken is not None:
+        raise broken
+    return response
 
 
 class WatchedBody:
@@ -43,10 +107,6 @@ class WatchedFile(WatchedBody):
         return self._inner.read(size)
 
 
-def watched(body: Iterable[bytes] | IO[bytes], once: OneShot) -> WatchedBody:
-    return (WatchedFile if hasattr(body, "read") else WatchedBody)(body, once)
-
-
 def drain(response: BaseHTTPResponse, most: int) -> None:
     """Read what is left of a urllib3 response, if it is at most ``most`` bytes, and close it."""
     try:
@@ -59,12 +119,8 @@ def drain(response: BaseHTTPResponse, most: int) -> None:
     except Exception:
         # The response is discarded; an error while draining it says nothing about later attempts.
         pass
-    put_back(response)
-
-
-def put_back(response: BaseHTTPResponse) -> None:
-    """Close a urllib3 response, and give its connection's place in the pool free."""
     response.close()
+    # Its place in the pool.
     response.release_conn()
 
 

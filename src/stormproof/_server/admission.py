@@ -44,47 +44,23 @@ class Shedding:
     ) -> None:
         owner = "SheddingMiddleware"
         self.app = application(owner, self.kind, app)
-        self.places = places(limit, queue, max_wait)
-        self.retry_after_s = seconds(owner, "retry_after", retry_after, above=0)
+        if not isinstance(limit, (Bulkhead, AdaptiveLimit)):
+            limit = Bulkhead(limit, queue=queue, max_wait=max_wait, name=owner)
+        elif queue or max_wait:
+            raise ValueError(
+                f"{owner}: queue and max_wait must be given to the {type(limit).__name__} itself, "
+                f"got queue={queue!r}, max_wait={max_wait!r}"
+            )
+        self.places: Bulkhead | AdaptiveLimit = limit
+        after_s = seconds(owner, "retry_after", retry_after, above=0)
+        #: The answer to a request that did not get in. Nothing was done, so it may be sent again.
+        self.full = Problem(503, "overloaded", "This service is at its limit", None, after_s)
         self.spread = number(owner, "spread", spread, least=0)
-        self.retry_share = share(retry_share)
+        #: 0 admits no retry at all, 1 makes no difference between the two.
+        self.retry_share = number(owner, "retry_share", retry_share, least=0, most=1)
         self.attempt_headers = attempt_headers(owner, attempt_header)
         self.exempt = hook(owner, "exempt", exempt)
         self.draw = randomness.source(rng, owner)
-
-
-def places(
-    limit: int | Bulkhead | AdaptiveLimit, queue: int, max_wait: Seconds | None
-) -> Bulkhead | AdaptiveLimit:
-    """Return the object that counts requests; ``queue`` and ``max_wait`` are for a plain number."""
-    if isinstance(limit, (Bulkhead, AdaptiveLimit)):
-        if queue or max_wait:
-            raise ValueError(
-                f"SheddingMiddleware: queue and max_wait must be given to the {type(limit).__name__} itself, "
-                f"got queue={queue!r}, max_wait={max_wait!r}"
-            )
-        return limit
-    return Bulkhead(limit, queue=queue, max_wait=max_wait, name="SheddingMiddleware")
-
-
-def room_for_a_retry(among: Bulkhead | AdaptiveLimit, share: float) -> bool:
-    """Return True if a retry may ask for a place: fewer than ``share`` of the places are in use.
-
-    A retry is work that has failed once already; when the service is short of places, those go to
-    requests that have not been tried. One place is always within the share, unless it is 0. A retry
-    never queues: as long as a request waits, no place is free.
-    """
-    return share > 0 and among.in_use < max(1.0, share * among.limit)
-
-
-def share(value: float) -> float:
-    """``retry_share``, checked: 0 admits no retry at all, 1 makes no difference between the two."""
-    return number("SheddingMiddleware", "retry_share", value, least=0, most=1)
-
-
-def full(after_s: float) -> Problem:
-    """The answer to a request that did not get in. Nothing was done, so it may be sent again."""
-    return Problem(503, "overloaded", "This service is at its limit", None, after_s)
 
 
 class TurnedAway(Exception):
@@ -121,7 +97,13 @@ async def enter_async(among: Bulkhead | AdaptiveLimit, share: float, is_retry: b
 
 
 def _stop_a_retry(among: Bulkhead | AdaptiveLimit, share: float, is_retry: bool) -> None:
-    if is_retry and not room_for_a_retry(among, share):
+    """Raise `TurnedAway` for a retry unless fewer than ``share`` of the places are in use.
+
+    A retry is work that has failed once already; when the service is short of places, those go to
+    requests that have not been tried. One place is always within the share, unless it is 0. A retry
+    never queues: as long as a request waits, no place is free.
+    """
+    if is_retry and not (share > 0 and among.in_use < max(1.0, share * among.limit)):
         raise TurnedAway("retry")
 
 

@@ -37,12 +37,8 @@ class Timed:
 
     def left(self, find: Find) -> float | None:
         """Seconds for the request whose headers ``find`` gives; ``None``: no deadline; <= 0: it is late."""
-        return allowed(time_left(find, self.headers), self.max_s, self.default_s)
-
-
-def allowed(asked_s: float | None, max_s: float | None, default_s: float | None) -> float | None:
-    """Seconds for a request whose caller has ``asked_s`` left; ``None``: no deadline; <= 0: it is late."""
-    given_s = default_s if asked_s is None else asked_s
-    if max_s is not None and given_s is not None:
-        given_s = min(given_s, max_s)
-    return None if given_s is None or given_s == math.inf else given_s
+        asked_s = time_left(find, self.headers)
+        given_s = self.default_s if asked_s is None else asked_s
+        if self.max_s is not None and given_s is not None:
+            given_s = min(given_s, self.max_s)
+        return None if given_s == math.inf else given_s

@@ -30,7 +30,7 @@ class SheddingMiddleware(admission.Shedding):
         try:
             place = await admission.enter_async(self.places, self.retry_share, is_retry)
         except admission.TurnedAway:
-            return await answer(send, admission.full(self.retry_after_s), self.draw, self.spread)
+            return await answer(send, self.full, self.draw, self.spread)
         watched = WatchedSend(send, lambda: place.answered(watched.status))
         try:
             await self.app(scope, receive, watched)

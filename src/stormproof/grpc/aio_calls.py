@@ -27,8 +27,6 @@ _EOF: object = grpc.aio.EOF  # type: ignore[attr-defined]
 class AioRpc(Rpc):
     """A call of an aio channel."""
 
-    __slots__ = ("opened", "wants_headers")
-
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         #: The call of the first attempt, as soon as that has begun.

@@ -24,26 +24,6 @@ if TYPE_CHECKING:
 PUSHBACK = "grpc-retry-pushback-ms"
 DO_NOT_RETRY = ((PUSHBACK, "-1"),)
 
-#: The status that says what each of Stormproof's errors means, on the wire and off it.
-STATUSES: dict[type[StormproofError], grpc.StatusCode] = {
-    errors.CircuitOpen: grpc.StatusCode.UNAVAILABLE,
-    errors.BudgetExhausted: grpc.StatusCode.UNAVAILABLE,
-    errors.Throttled: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    errors.RateLimited: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    errors.BulkheadFull: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    errors.DeadlineExceeded: grpc.StatusCode.DEADLINE_EXCEEDED,
-    errors.AttemptTimeout: grpc.StatusCode.DEADLINE_EXCEEDED,
-    errors.Cancelled: grpc.StatusCode.CANCELLED,
-}
-
-
-def status_of(error: StormproofError) -> grpc.StatusCode:
-    """The ``grpc.StatusCode`` for one of Stormproof's own errors."""
-    for kind, status in STATUSES.items():
-        if isinstance(error, kind):
-            return status
-    return grpc.StatusCode.UNAVAILABLE
-
 
 class RpcRefused(grpc.aio.AioRpcError, errors.StormproofError):
     """The root of these errors. ``code()``, ``details()`` and the rest are there, and no server was asked."""
@@ -133,26 +113,35 @@ class RpcCancelled(RpcRefused, errors.Cancelled):
     """`Cancelled`, as CANCELLED."""
 
 
-_TWINS: dict[type[StormproofError], type[RpcRefused]] = {
-    errors.CircuitOpen: RpcCircuitOpen,
-    errors.BudgetExhausted: RpcBudgetExhausted,
-    errors.Throttled: RpcThrottled,
-    errors.RateLimited: RpcRateLimited,
-    errors.BulkheadFull: RpcBulkheadFull,
-    errors.DeadlineExceeded: RpcDeadlineExceeded,
-    errors.AttemptTimeout: RpcAttemptTimeout,
-    errors.Cancelled: RpcCancelled,
+#: For each of Stormproof's errors, its twin here, and the status that says what it means on the wire and off.
+_TWINS: dict[type[StormproofError], tuple[type[RpcRefused], grpc.StatusCode]] = {
+    errors.CircuitOpen: (RpcCircuitOpen, grpc.StatusCode.UNAVAILABLE),
+    errors.BudgetExhausted: (RpcBudgetExhausted, grpc.StatusCode.UNAVAILABLE),
+    errors.Throttled: (RpcThrottled, grpc.StatusCode.RESOURCE_EXHAUSTED),
+    errors.RateLimited: (RpcRateLimited, grpc.StatusCode.RESOURCE_EXHAUSTED),
+    errors.BulkheadFull: (RpcBulkheadFull, grpc.StatusCode.RESOURCE_EXHAUSTED),
+    errors.DeadlineExceeded: (RpcDeadlineExceeded, grpc.StatusCode.DEADLINE_EXCEEDED),
+    errors.AttemptTimeout: (RpcAttemptTimeout, grpc.StatusCode.DEADLINE_EXCEEDED),
+    errors.Cancelled: (RpcCancelled, grpc.StatusCode.CANCELLED),
 }
+
+
+def _twin(error: StormproofError) -> tuple[type[RpcRefused], grpc.StatusCode]:
+    known = (twin for kind, twin in _TWINS.items() if isinstance(error, kind))
+    return next(known, (RpcRefused, grpc.StatusCode.UNAVAILABLE))
+
+
+def status_of(error: StormproofError) -> grpc.StatusCode:
+    """The ``grpc.StatusCode`` for one of Stormproof's own errors."""
+    return _twin(error)[1]
 
 
 def as_rpc_error(error: StormproofError) -> RpcRefused:
     """``error`` as one that is a `grpc.RpcError` too, with its cause, traceback, notes and marks."""
     if isinstance(error, RpcRefused):
         return error
-    twin = next((error_class for kind, error_class in _TWINS.items() if isinstance(error, kind)), RpcRefused)
-    refusal = twin(
-        status_of(error), grpc.aio.Metadata(), grpc.aio.Metadata(*DO_NOT_RETRY), clean(str(error)), ""
-    )
+    twin, status = _twin(error)
+    refusal = twin(status, grpc.aio.Metadata(), grpc.aio.Metadata(*DO_NOT_RETRY), clean(str(error)), "")
     refusal.args = error.args
     refusal.__dict__.update(error.__dict__)
     refusal.__cause__ = error.__cause__

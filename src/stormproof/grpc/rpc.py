@@ -144,24 +144,6 @@ class Begun(Answer, HeldBack):
 class Rpc:
     """One logical call, as ``key=`` functions see it: ``method``, ``request``, ``metadata``, ``timeout``."""
 
-    __slots__ = (
-        "_counter",
-        "_details",
-        "_live",
-        "_make",
-        "_over",
-        "_replay",
-        "last_error",
-        "metadata",
-        "method",
-        "request",
-        "sent",
-        "start",
-        "streams",
-        "timeout",
-        "wire",
-    )
-
     def __init__(
         self,
         details: CallDetails,
