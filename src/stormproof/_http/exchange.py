@@ -68,7 +68,6 @@ class Exchange:
         """Do what cannot wait for a failure: note where the body begins, and set the idempotency key."""
         self.simple = False
         self._repeat = RepeatRules(self.port, self.rules, self.request, overrides)
-        self._repeat.get_ready()
 
     @property
     def repeat(self) -> RepeatRules:
@@ -76,10 +75,6 @@ class Exchange:
         if self._repeat is None:
             self._repeat = RepeatRules(self.port, self.rules, self.request, None)
         return self._repeat
-
-    def has_key(self) -> bool:
-        """Return True if the request carries an idempotency key."""
-        return self.port.has_field(self.request, self.rules.key_names)
 
     @property
     def method(self) -> str:
@@ -131,7 +126,8 @@ class Exchange:
             if limit is not None and options.timeout_header is not None:
                 # A server that stops in the middle does not know the outcome, and a retry with the same key
                 # is there to find the answer: the key's request has the time of the whole call.
-                left = call_remaining(scope) if self.has_key() else limit
+                has_key = self.port.has_field(self.request, self.rules.key_names)
+                left = call_remaining(scope) if has_key else limit
                 if left is not None:
                     extra[options.timeout_header] = str(max(1, int(left * 1000)))
         if self.number > 1 and options.attempt_header is not None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class RepeatRules:
     """The rules for one request; ``overrides`` is what the request itself says."""
 
-    __slots__ = ("_is_repeatable", "_overrides", "_port", "_replay", "_request", "_rules")
+    __slots__ = ("_overrides", "_port", "_request", "_rules", "is_repeatable", "replay")
 
     def __init__(
         self, port: Port[Any, Any], rules: Rules, request: object, overrides: RequestOverrides | None
@@ -29,37 +29,16 @@ class RepeatRules:
         self._rules = rules
         self._request = request
         self._overrides = overrides
-        self._replay: Replay | None = None
-        self._is_repeatable: bool | None = None
-
-    def get_ready(self) -> None:
-        """Find out, before the first attempt, where the body begins, and give the request its key."""
-        self._replay = self._port.replay(self._request, self._rules.options.replay)
-        self._is_repeatable = self._may_repeat()
-
-    @property
-    def replay(self) -> Replay:
-        """The rule for sending the body again."""
-        if self._replay is None:
-            self._replay = self._port.replay(self._request, self._rules.options.replay)
-        return self._replay
-
-    @property
-    def is_repeatable(self) -> bool:
-        """True if doing it twice does no harm: by its method, or by its idempotency key."""
-        if self._is_repeatable is None:
-            self._is_repeatable = self._may_repeat()
-        return self._is_repeatable
+        #: The rule for sending the body again, which notes where the body begins.
+        self.replay: Replay = port.replay(request, rules.options.replay)
+        #: True if doing it twice does no harm: by its method, or by its idempotency key, given here.
+        self.is_repeatable = self._may_repeat()
 
     @property
     def allows_hedging(self) -> bool:
         """True if two attempts may be in flight at once."""
         allowed = self._overrides is None or self._overrides.retry
         return allowed and self.is_repeatable and self.replay.shared
-
-    def has_key(self) -> bool:
-        """Return True if the request carries an idempotency key."""
-        return self._port.has_field(self._request, self._rules.key_names)
 
     def veto(self, error: BaseException | None, is_sent: bool) -> str | None:
         """Why it must not be sent again after ``error``; ``is_sent``: the last attempt sent something."""
@@ -80,7 +59,7 @@ class RepeatRules:
     def _ensure_key(self) -> bool:
         """Return True if the request has an idempotency key; add one first if the options say so."""
         options, overrides = self._rules.options, self._overrides
-        if self.has_key():
+        if self._port.has_field(self._request, self._rules.key_names):
             return True
         wanted = options.idempotency_key if overrides is None or overrides.key is ABSENT else overrides.key
         if callable(wanted):

@@ -23,29 +23,18 @@ if TYPE_CHECKING:
 _MISSING: Policy = object()  # type: ignore[assignment]
 
 
-#: Methods that a client of the other kind may call first.
-_SYNC_NAMES = ("handle_request", "__enter__", "close")
-_ASYNC_NAMES = ("handle_async_request", "__aenter__", "aclose")
-
-
-def wrong_client(
-    transport: object, name: str, other_names: tuple[str, ...], client: str, right: str
-) -> AttributeError:
-    """Return the error for an attribute that ``transport`` lacks; the other client uses ``other_names``."""
-    kind = type(transport).__name__
-    if name in other_names:
-        return AttributeError(f"{kind}: client must not be {client}, which takes {right}(policy)", name=name)
-    return AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=transport)
-
-
 class Wrapping:
     """A transport around another one."""
 
     _library: Library
     #: The transport underneath, of the library's sync or async kind.
     _inner: Any
+    _is_async: bool
+    #: Methods that a client of the other kind may call first, that client, and the transport that it takes.
+    _mistaken: tuple[tuple[str, ...], str, str]
 
-    def _wrap(self, policy: Policy, transport: object, options: dict[str, Any], is_async: bool) -> None:
+    def __init__(self, policy: Policy = _MISSING, transport: object = None, **options: Any) -> None:
+        is_async = self._is_async
         if policy is _MISSING:
             raise TypeError(f"{type(self).__name__}: policy must be a Policy, got none")
         native = self._library.AsyncHTTPTransport if is_async else self._library.HTTPTransport
@@ -73,6 +62,14 @@ class Wrapping:
         )
         self._client = Client(policy, port, ClientOptions(**options), is_async)
 
+    def __getattr__(self, name: str) -> Any:
+        kind = type(self).__name__
+        names, client, right = self._mistaken
+        if name in names:
+            message = f"{kind}: client must not be {client}, which takes {right}(policy)"
+            raise AttributeError(message, name=name)
+        raise AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=self)
+
     @property
     def policy(self) -> Policy:
         """The policy that requests go through unless they bring their own."""
@@ -89,11 +86,8 @@ class Wrapping:
 class Threads(Wrapping):
     """The sync transport of a library that has httpx's API."""
 
-    def __init__(self, policy: Policy = _MISSING, transport: object = None, **options: Any) -> None:
-        self._wrap(policy, transport, options, False)
-
-    def __getattr__(self, name: str) -> Any:
-        raise wrong_client(self, name, _ASYNC_NAMES, "AsyncClient", "AsyncTransport")
+    _is_async = False
+    _mistaken = (("handle_async_request", "__aenter__", "aclose"), "AsyncClient", "AsyncTransport")
 
     def handle_request(self, request: Any) -> Any:
         return self._client.send(request, request.extensions.get("stormproof"))
@@ -112,11 +106,8 @@ class Threads(Wrapping):
 class Tasks(Wrapping):
     """The async transport of a library that has httpx's API."""
 
-    def __init__(self, policy: Policy = _MISSING, transport: object = None, **options: Any) -> None:
-        self._wrap(policy, transport, options, True)
-
-    def __getattr__(self, name: str) -> Any:
-        raise wrong_client(self, name, _SYNC_NAMES, "Client", "Transport")
+    _is_async = True
+    _mistaken = (("handle_request", "__enter__", "close"), "Client", "Transport")
 
     async def handle_async_request(self, request: Any) -> Any:
         return await self._client.send_async(request, request.extensions.get("stormproof"))

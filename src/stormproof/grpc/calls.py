@@ -73,34 +73,6 @@ class _CallObject(grpc.Call, grpc.Future):  # type: ignore[type-arg]
         return None if error is None else error.__traceback__
 
 
-class FallbackCall(_CallObject):
-    """A call that has ended with a value which no server gave: a fallback's."""
-
-    def __init__(self, value: object) -> None:
-        self._value = value
-
-    def _ended(self) -> Any:
-        return None
-
-    def result(self, timeout: float | None = None) -> Any:
-        return self._value
-
-    def exception(self, timeout: float | None = None) -> None:
-        return None
-
-    def done(self) -> bool:
-        return True
-
-    def cancel(self) -> bool:
-        return False
-
-    def cancelled(self) -> bool:
-        return False
-
-    def add_done_callback(self, fn: Callable[[Any], None]) -> None:
-        fn(self)
-
-
 class Pending(_CallObject):
     """The future of a call that goes on by itself. Dropping it cancels the call, as dropping grpc's does."""
 
@@ -124,7 +96,9 @@ class Pending(_CallObject):
 
     def _ended(self) -> Any:
         try:
-            return self._wait(None)
+            outcome = self._wait(None)
+            # A fallback's value says nothing of a call.
+            return outcome if isinstance(outcome, Answer) else None
         except grpc.FutureCancelledError:
             return _cancelled()
         except Exception as error:
@@ -157,6 +131,13 @@ class Pending(_CallObject):
 
     def add_done_callback(self, fn: Callable[[Any], None]) -> None:
         self._task.add_done_callback(lambda _: fn(self))
+
+
+def fallback_call(value: object) -> Pending:
+    """A call that has ended with a value which no server gave: a fallback's."""
+    task: concurrent.futures.Future[Any] = concurrent.futures.Future()
+    task.set_result(value)
+    return Pending(task, Scope(None))
 
 
 def _cancelled() -> Any:

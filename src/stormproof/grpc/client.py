@@ -9,7 +9,7 @@ import grpc
 
 from . import background
 from .aio import finish
-from .calls import FallbackCall, Pending, ResponseStream
+from .calls import Pending, ResponseStream, fallback_call
 from .compiled import Compiled, CompiledPolicies
 from .native import startable, wants_future
 from .routes import ByMethod, Routes
@@ -196,7 +196,7 @@ class ClientInterceptor(
             compiled = self._policies.get(rpc, _cancellable, False)
             assert compiled is not None
         answer = _run(compiled, rpc, CallScope(rpc.timeout))
-        return answer.items if isinstance(answer, Answer) else FallbackCall(answer)
+        return answer.items if isinstance(answer, Answer) else fallback_call(answer)
 
     def _future(self, rpc: Rpc) -> Any:
         compiled = self._policies.get(rpc, _awaited, True)

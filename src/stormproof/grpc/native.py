@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def wants_future(continuation: Start) -> bool:
     """Return True if ``continuation`` starts a call and gives its future, instead of waiting for the end."""
-    return "future" in _names(continuation)
+    return "future" in getattr(getattr(continuation, "__code__", None), "co_names", ())
 
 
 def startable(continuation: Start) -> Start:
@@ -42,8 +42,3 @@ def startable(continuation: Start) -> Start:
         )
 
     return start
-
-
-def _names(function: Start) -> tuple[str, ...]:
-    names: tuple[str, ...] = getattr(getattr(function, "__code__", None), "co_names", ())
-    return names

@@ -8,7 +8,7 @@ from .._events.labels import error_name, store_fault
 from .._fleet.store import RedisStore as Shared
 from .._fleet.store import StoreUnavailable as Unreachable
 from .errors import StoreUnavailable
-from .records import Begin, Claim, Finish, Forget, Operation, Release, Renew
+from .records import Begin, Claim, Operation
 from .store import DAY_S, MAX_ANSWER, Store
 
 if TYPE_CHECKING:
@@ -57,40 +57,31 @@ class RedisStore(Store):
 
 def _arguments(operation: Operation) -> tuple[str | int | bytes, ...]:
     """Return operation, owner, lease, ttl, fingerprint, take over, has an answer, answer."""
-    if isinstance(operation, Begin):
-        times = _micro(operation.lease_s), _micro(operation.ttl_s)
-        return "begin", operation.owner, *times, operation.fingerprint, int(operation.take_over), 0, ""
-    if isinstance(operation, Finish):
-        has_answer = operation.answer is not None
-        return (
-            "finish",
-            operation.owner,
-            0,
-            _micro(operation.ttl_s),
-            "",
-            0,
-            int(has_answer),
-            operation.answer or b"",
-        )
-    if isinstance(operation, Renew):
-        return "renew", operation.owner, _micro(operation.lease_s), _micro(operation.ttl_s), "", 0, 0, ""
-    if isinstance(operation, Release):
-        return "release", operation.owner, 0, 0, "", 0, 0, ""
-    assert isinstance(operation, Forget)
-    return "forget", "", 0, 0, "", 0, 0, ""
+    answer: bytes | None = getattr(operation, "answer", None)
+    return (
+        type(operation).__name__.lower(),
+        getattr(operation, "owner", ""),
+        _micro(getattr(operation, "lease_s", 0)),
+        _micro(getattr(operation, "ttl_s", 0)),
+        getattr(operation, "fingerprint", ""),
+        int(getattr(operation, "take_over", False)),
+        int(answer is not None),
+        answer or b"",
+    )
 
 
 def _micro(seconds: float) -> int:
     return round(seconds * _MICRO)
 
 
-def _claim(state: str, answer: bytes, left: int) -> Claim:
-    if state == "replay":
-        return Claim("replay", answer)
-    if state == "not kept":
-        return Claim("replay")
-    if state == "in_progress":
-        return Claim("in_progress", lease_left=left / _MICRO)
-    if state == "taken over":
-        return Claim("new", taken_over=True)
-    return Claim(state)  # type: ignore[arg-type]
+#: States that have another name here.
+_STATES = {"not kept": "replay", "taken over": "new"}
+
+
+def _claim(said: str, answer: bytes, left: int) -> Claim:
+    return Claim(
+        _STATES.get(said, said),  # type: ignore[arg-type]
+        answer if said == "replay" else None,
+        left / _MICRO if said == "in_progress" else None,
+        said == "taken over",
+    )
