@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import io
 import pickle
+import re
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -23,7 +25,7 @@ import trio
 import urllib3
 from h2.errors import ErrorCodes
 from tests.support.http import clients
-from tests.support.http.clients import AsyncHttpx2, Client, OneShot, Requests, Urllib3
+from tests.support.http.clients import AsyncHttpx2, Client, Form, OneShot, Requests, Urllib3
 from tests.support.http.h2_server import H2Server, refuse, say
 from tests.support.http.server import (
     Server,
@@ -71,7 +73,7 @@ OURS = {"x-request-timeout-ms", "x-request-attempt"}
 
 @dataclass(frozen=True)
 class Ask:
-    """One request of a case; ``read`` False leaves a streamed body unread."""
+    """One request of a case; ``held``: its streamed body is left unread until the others have ended."""
 
     method: str = "GET"
     path: str = "/"
@@ -80,6 +82,14 @@ class Ask:
     stream: bool = False
     redirects: bool = True
     timeout: float = 5.0
+    held: bool = False
+
+
+@dataclass(frozen=True)
+class File:
+    """A request body that is a file, for clients that take one."""
+
+    data: bytes
 
 
 @dataclass(frozen=True)
@@ -87,7 +97,8 @@ class Case:
     """A server's behaviour and a client's request. ``fails``: those in which a policy is meant to retry it.
 
     ``way`` is how they meet: "plain", through the server as a "proxy", with the library's "hooks", over
-    "http2", or "pickled": responses and errors, and a session of requests' before its first request.
+    "http2", by a pool of "one slot", with the library's own "basic" or "digest" authentication, or "pickled":
+    responses and errors, and a session of requests' before its first request.
     """
 
     routes: dict[str, tuple[Any, ...]]
@@ -112,6 +123,12 @@ def _redirect(status: int, to: str, body: bytes = b"") -> Step:
     return answer(status, body, [("Location", to)])
 
 
+def _elsewhere(exchange: Any) -> Any:
+    """A redirect to the same server by another name: another origin."""
+    port = (exchange.seen.header("Host") or "").rpartition(":")[2]
+    return _redirect(302, f"http://localhost:{port}/to")(exchange)
+
+
 def _short_redirect(exchange: Any) -> Any:
     async def step() -> None:
         await exchange.send(head(302, [("Content-Length", "100"), ("Location", "/to")]) + b"half")
@@ -128,6 +145,9 @@ OK = answer(200, b"ok", [("X-Of", "server")])
 FAR, SECRET, TUNNEL = "http://far.test/", "https://far.test/", "far.test:443"
 PACKED = gzip.compress(b"packed")
 GZIP = ("Content-Encoding", "gzip")
+FORM = Form(one=("a.txt", b"first"), two=("b.txt", b"x" * 50_000))
+CHALLENGE = answer(401, b"who?", [("WWW-Authenticate", 'Digest realm="r", nonce="n", qop="auth"')])
+COOKIE = ("Set-Cookie", "a=1; Path=/")
 
 SUBJECTS: dict[str, dict[str, Case]] = {
     "methods and bodies": {
@@ -192,6 +212,52 @@ SUBJECTS: dict[str, dict[str, Case]] = {
         "redirect with a cookie": Case(
             {"/": (answer(302, b"", [("Location", "/to"), ("Set-Cookie", "a=1; Path=/")]),), "/to": (OK,)},
             (Ask(), Ask(path="/to")),
+        ),
+    },
+    "uploads": {
+        "form with files": _one(OK, method="POST", body=FORM),
+        "form with files, redirected": Case(
+            {"/": (_redirect(307, "/to"),), "/to": (OK,)}, (Ask("POST", body=FORM),)
+        ),
+        "PUT with a file": _one(OK, method="PUT", body=File(b"x" * 100_000)),
+        "POST with a file, redirected": Case(
+            {"/": (_redirect(307, "/to"),), "/to": (OK,)}, (Ask("POST", body=File(b"data")),)
+        ),
+        "form with files, reset": _one(reset(), fails=ALL, method="POST", body=FORM),
+    },
+    "cookies": {
+        "cookie of an answer": Case({"/": (answer(200, b"", [COOKIE]),)}, (Ask(), Ask())),
+        "cookie of a 404": Case({"/": (answer(404, b"", [COOKIE]),)}, (Ask(), Ask())),
+        "cookie of a 503": Case({"/": (answer(503, b"", [COOKIE]), OK)}, (Ask(), Ask()), fails=ALL),
+        "cookie at another origin": Case(
+            {"/": (answer(200, b"", [COOKIE]),), "/from": (_elsewhere,), "/to": (OK,)},
+            (Ask(), Ask(path="/from")),
+        ),
+    },
+    "authentication": {
+        "basic": Case({"/": (OK,)}, (Ask(), Ask("POST", body=b"data")), way="basic"),
+        "basic at another origin": Case({"/": (_elsewhere,), "/to": (OK,)}, (Ask(),), way="basic"),
+        "own header at another origin": Case(
+            {"/": (_elsewhere,), "/to": (OK,)}, (Ask(headers=(("Authorization", "Bearer t"),)),)
+        ),
+        "digest": Case({"/": (CHALLENGE, OK)}, (Ask(), Ask()), way="digest"),
+        "digest of a POST": Case({"/": (CHALLENGE, OK)}, (Ask("POST", body=b"data"),), way="digest"),
+        "digest that is refused": Case({"/": (CHALLENGE,)}, (Ask(),), way="digest"),
+        "digest, then a 503": Case({"/": (CHALLENGE, answer(503, b"busy"))}, (Ask(),), ALL, "digest"),
+    },
+    "pools": {
+        "one slot for many": Case({"/": (OK,)}, (Ask(),) * 4, way="one slot"),
+        "one slot after a stream": Case({"/": (OK,)}, (Ask(stream=True), Ask()), way="one slot"),
+        "one slot after a failure": Case({"/": (reset(), OK)}, (Ask(), Ask()), ALL, "one slot"),
+        "one slot after a timeout": Case(
+            {"/": (hang(), OK)}, (Ask(timeout=0.5), Ask()), fails=ALL, way="one slot"
+        ),
+        # Of a short answer a policy would read the body, and the slot would be free.
+        "no slot is free": Case(
+            {"/": (answer(200, b"x" * 200_000),)},
+            (Ask(stream=True, held=True), Ask(timeout=0.3)),
+            fails=ALL,
+            way="no slot",
         ),
     },
     "connections": {
@@ -292,8 +358,13 @@ SUBJECTS: dict[str, dict[str, Case]] = {
         "stream reset": _one(refuse(ErrorCodes.INTERNAL_ERROR), fails=ALL, way="http2"),
     },
 }
-#: Clients without a way: urllib3 has no hooks, and what speaks HTTP/2 is httpx.
-WITHOUT = {"hooks": {"urllib3"}, "http2": {"requests", "urllib3", "aiohttp"}}
+#: Clients without a way: urllib3 has no hooks and no credentials, what speaks HTTP/2 is httpx, and so is what
+#: waits for a slot no longer than for anything else.
+NOT_HTTPX = {"requests", "urllib3", "aiohttp"}
+WITHOUT = {
+    **{way: {"urllib3"} for way in ("hooks", "basic", "digest")},
+    **dict.fromkeys(("http2", "no slot"), NOT_HTTPX),
+}
 
 
 #: What fails is what a policy that retries is there to change.
@@ -324,6 +395,8 @@ def _kind(client: str, case: Case, server: Server | H2Server) -> type[Client]:
         "proxy": {"proxy": server.url("")},
         "hooks": {"hooks": []},
         "http2": {"http2": True},
+        "basic": {"auth": "basic"},
+        "digest": {"auth": "digest"},
     }.get(case.way, {})
     return type(kind.__name__, (kind,), way)
 
@@ -340,6 +413,7 @@ def _reloaded(thing: Any) -> Any:
 
 async def _script(client: Client, case: Case) -> list[Any]:
     outcomes: list[Any] = []
+    open_ones: list[Any] = []
     is_pickled = case.way == "pickled"
     if is_pickled and isinstance(client, Requests):
         client.client = pickle.loads(pickle.dumps(client.client))
@@ -351,10 +425,16 @@ async def _script(client: Client, case: Case) -> list[Any]:
             "headers": dict(ask.headers),
         }
         if ask.body is not None:
-            streams = isinstance(ask.body, tuple)
-            given["body"] = OneShot(*(part.encode() for part in ask.body)) if streams else ask.body
+            given["body"] = ask.body
+            if isinstance(ask.body, tuple):
+                given["body"] = OneShot(*(part.encode() for part in ask.body))
+            elif isinstance(ask.body, File):
+                given["body"] = io.BytesIO(ask.body.data) if client.takes_files else ask.body.data
         try:
             got = await client.request(ask.method, ask.path, **given)
+            if ask.held:
+                open_ones.append(got)
+                continue
             body = await got.rest() if ask.stream else got.body
             outcomes.append((got.status, body, sorted((k.lower(), v) for k, v in got.headers.items())))
             if is_pickled:
@@ -363,7 +443,7 @@ async def _script(client: Client, case: Case) -> list[Any]:
             outcomes.append(type(error))
             if is_pickled:
                 outcomes.append(_reloaded(error))
-    return outcomes
+    return outcomes + [(got.status, await got.rest()) for got in open_ones]
 
 
 def _run(kind: type[Client], main: Callable[[], Coroutine[Any, Any, list[Any]]]) -> list[Any]:
@@ -379,12 +459,22 @@ def _run(kind: type[Client], main: Callable[[], Coroutine[Any, Any, list[Any]]])
     raise AssertionError("suspended")
 
 
+#: What differs by run in an Authorization, and the boundary of a form's parts, as its Content-Type has it.
+_DRAWN = re.compile(r'(cnonce|response)="?\w+"?')
+_BOUNDARY = re.compile(r"boundary=(\w+)")
+
+
 def _log(server: Server | H2Server) -> list[Any]:
     """The requests as the server saw them, without what a policy adds and what differs by run."""
 
     def fields(pairs: Any) -> list[tuple[str, str]]:
-        own = f"127.0.0.1:{server.port}"
-        return sorted((k.lower(), v.replace(own, "server")) for k, v in pairs if k.lower() not in OURS)
+        own = f":{server.port}"
+        pairs = [(k.lower(), _BOUNDARY.sub("boundary", v.replace(own, ":port"))) for k, v in pairs]
+        return sorted((k, _DRAWN.sub(r"\1", v)) for k, v in pairs if k not in OURS)
+
+    def content(seen: Any) -> bytes:
+        drawn = _BOUNDARY.search(seen.header("Content-Type") or "")
+        return bytes(seen.body.replace(drawn[1].encode(), b"boundary") if drawn else seen.body)
 
     if isinstance(server, H2Server):
         return [
@@ -392,7 +482,8 @@ def _log(server: Server | H2Server) -> list[Any]:
             for seen in server.seen
         ]
     return [
-        (seen.connection, seen.method, seen.target, fields(seen.headers), seen.body) for seen in server.seen
+        (seen.connection, seen.method, seen.target, fields(seen.headers), content(seen))
+        for seen in server.seen
     ]
 
 
@@ -404,7 +495,8 @@ def _play(client: str, case: Case, policy: sp.Policy | None) -> tuple[list[Any],
         kind = _kind(client, case, server)
 
         async def main() -> list[Any]:
-            made = kind(server, policy, 5, {})  # type: ignore[arg-type]
+            slots = 1 if "slot" in case.way else 5
+            made = kind(server, policy, slots, {})  # type: ignore[arg-type]
             try:
                 return await _script(made, case)
             finally:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,6 +38,13 @@ class OneShot:
     async def aio(self) -> AsyncIterator[bytes]:
         for chunk in self.chunks:
             yield chunk
+
+
+class Form(dict[str, tuple[str, bytes]]):
+    """A request body of files by field: each a name and its content."""
+
+    def opened(self) -> dict[str, tuple[str, io.BytesIO, str]]:
+        return {field: (name, io.BytesIO(data), "text/plain") for field, (name, data) in self.items()}
 
 
 class StatusError(Exception):
@@ -104,6 +112,8 @@ class Client:
     http2 = False
     #: Receives what the library's own hooks see; ``None`` sets no hooks.
     hooks: list[Any] | None = None
+    #: The library's own way to authenticate: "basic" or "digest".
+    auth: str | None = None
 
     def __init__(self, server: Server, policy: sp.Policy | None, connections: int, options: Any) -> None:
         self.server = server
@@ -144,6 +154,23 @@ def _extensions(client: Any, call: Call) -> dict[str, Any]:
     return limits if call.override is None else {**limits, "stormproof": call.override}
 
 
+#: Credentials of the clients that authenticate.
+USER, PASSWORD = "ann", "secret"
+
+
+def _httpx_auth(client: Any) -> Any:
+    digest = client.auth == "digest"
+    return client.module.DigestAuth(USER, PASSWORD) if digest else (USER, PASSWORD) if client.auth else None
+
+
+def _httpx_request(client: Any, call: Call, content: Any) -> Any:
+    own = {"files": content.opened()} if isinstance(content, Form) else {"content": content}
+    extensions = _extensions(client, call)
+    return client.client.build_request(
+        call.method, call.url, headers=call.headers, extensions=extensions, **own
+    )
+
+
 def _protocol(client: Client) -> dict[str, Any]:
     return {"proxy": client.proxy, "http1": not client.http2, "http2": client.http2}
 
@@ -156,7 +183,7 @@ class SyncHttpx(Client):
         limits = self.module.Limits(max_connections=connections)
         inner = self.module.HTTPTransport(limits=limits, verify=False, **_protocol(self))
         transport = inner if policy is None else self.ours.Transport(policy, inner, **options)
-        self.client = self.module.Client(transport=transport, trust_env=False)
+        self.client = self.module.Client(transport=transport, trust_env=False, auth=_httpx_auth(self))
         if (log := self.hooks) is not None:
             self.client.event_hooks = {
                 "request": [lambda request: log.append((request.method, str(request.url)))],
@@ -165,9 +192,7 @@ class SyncHttpx(Client):
 
     async def send(self, call: Call) -> Answer:
         content = call.body.sync() if isinstance(call.body, OneShot) else call.body
-        request = self.client.build_request(
-            call.method, call.url, headers=call.headers, content=content, extensions=_extensions(self, call)
-        )
+        request = _httpx_request(self, call, content)
         response = self.client.send(request, stream=call.stream, follow_redirects=call.redirects)
 
         async def rest() -> bytes:
@@ -199,7 +224,7 @@ class AsyncHttpx(Client):
         limits = self.module.Limits(max_connections=connections)
         inner = self.module.AsyncHTTPTransport(limits=limits, verify=False, **_protocol(self))
         transport = inner if policy is None else self.ours.AsyncTransport(policy, inner, **options)
-        self.client = self.module.AsyncClient(transport=transport, trust_env=False)
+        self.client = self.module.AsyncClient(transport=transport, trust_env=False, auth=_httpx_auth(self))
         if (log := self.hooks) is not None:
 
             async def on_request(request: Any) -> None:
@@ -213,9 +238,7 @@ class AsyncHttpx(Client):
 
     async def send(self, call: Call) -> Answer:
         content = call.body.aio() if isinstance(call.body, OneShot) else call.body
-        request = self.client.build_request(
-            call.method, call.url, headers=call.headers, content=content, extensions=_extensions(self, call)
-        )
+        request = _httpx_request(self, call, content)
         response = await self.client.send(request, stream=call.stream, follow_redirects=call.redirects)
 
         async def rest() -> bytes:
@@ -246,6 +269,9 @@ class Requests(Client):
     def open(self, policy: sp.Policy | None, connections: int, options: dict[str, Any]) -> None:
         self.client = requests.Session()
         self.client.trust_env = False
+        if self.auth is not None:
+            digest = self.auth == "digest"
+            self.client.auth = requests.auth.HTTPDigestAuth(USER, PASSWORD) if digest else (USER, PASSWORD)
         pool = {"pool_maxsize": connections, "pool_block": True}
         if policy is None:
             adapter = requests.adapters.HTTPAdapter(**pool)
@@ -264,8 +290,9 @@ class Requests(Client):
 
     async def send(self, call: Call) -> Answer:
         data = call.body.sync() if isinstance(call.body, OneShot) else call.body
+        own: dict[str, Any] = {"files": data.opened()} if isinstance(data, Form) else {"data": data}
         prepared = self.client.prepare_request(
-            requests.Request(call.method, call.url, headers=call.headers, data=data)
+            requests.Request(call.method, call.url, headers=call.headers, **own)
         )
         with stormproof.requests.override(**(call.override or {})):
             response = self.client.send(
@@ -301,6 +328,10 @@ class Urllib3(Client):
     async def send(self, call: Call) -> Answer:
         data = call.body.sync() if isinstance(call.body, OneShot) else call.body
         own = {} if call.override is None else {"stormproof": call.override}
+        if isinstance(data, Form):
+            fields = {field: (*file, "text/plain") for field, file in data.items()}
+            data, content_type = urllib3.encode_multipart_formdata(fields)
+            call.headers["Content-Type"] = content_type
         response = self.client.request(
             call.method,
             call.url,
@@ -349,15 +380,24 @@ class Aiohttp(Client):
 
     def open(self, policy: sp.Policy | None, connections: int, options: dict[str, Any]) -> None:
         own = () if policy is None else (stormproof.aiohttp.middleware(policy, **options),)
+        digest = (aiohttp.DigestAuthMiddleware(USER, PASSWORD),) if self.auth == "digest" else ()
         self.client = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=connections),
-            middlewares=own,
+            middlewares=(*digest, *own),
+            headers={"Authorization": aiohttp.encode_basic_auth(USER, PASSWORD)}
+            if self.auth == "basic"
+            else {},
             proxy=self.proxy,
             trace_configs=[] if self.hooks is None else [_traced(self.hooks)],
         )
 
     async def send(self, call: Call) -> Answer:
         data = call.body.aio() if isinstance(call.body, OneShot) else call.body
+        if isinstance(data, Form):
+            form = aiohttp.FormData()
+            for field_name, (name, file, kind) in data.opened().items():
+                form.add_field(field_name, file, filename=name, content_type=kind)
+            data = form
         limit = aiohttp.ClientTimeout(sock_connect=call.timeout, sock_read=call.timeout)
         own = {}
         if call.override is not None:
