@@ -36,11 +36,7 @@ class FleetBreaker(Member):
         self._sent: tuple[int, int, list[tuple[str, str]]] = (0, 0, [])
         self.instances = exchange.instances
 
-    def ask(self, now: float) -> Request | None:
-        owner: Breaker | None = self._owner()
-        if owner is None:
-            return None
-        self._kicked = False
+    def _ask(self, owner: Breaker, now: float) -> Request | None:
 
         def read(circuit: FleetCircuit, now: float) -> tuple[bool, bool]:
             circuit.roll(now)
@@ -70,10 +66,7 @@ class FleetBreaker(Member):
             owner.quorum,
         )
 
-    def on_reply(self, answer: Any, now: float) -> None:
-        owner: Breaker | None = self._owner()
-        if owner is None:
-            return
+    def _on_reply(self, owner: Breaker, answer: Any, now: float) -> None:
         state, token = answer[0].decode(), answer[4].decode()
         self._generation, left, taken, self.instances, reporters, wanted = (
             int(answer[at]) for at in (1, 2, 3, 5, 6, 7)

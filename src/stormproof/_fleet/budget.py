@@ -56,12 +56,8 @@ class FleetBudget(Member):
 
     # Visits.
 
-    def ask(self, now: float) -> Request | None:
-        owner: Budget | None = self._owner()
-        if owner is None:
-            return None
+    def _ask(self, owner: Budget, now: float) -> Request | None:
         with owner.locked():
-            self._kicked = False
             # Tokens earned in an outage of the store have been spent, or are old by now.
             fresh = 0 if self.alone else owner.take_successes()
             at = owner.read_clock()
@@ -88,10 +84,7 @@ class FleetBudget(Member):
         self.purse.credit = min(self.purse.credit, 1)
         return True
 
-    def on_reply(self, answer: Any, now: float) -> None:
-        owner: Budget | None = self._owner()
-        if owner is None:
-            return
+    def _on_reply(self, owner: Budget, answer: Any, now: float) -> None:
         granted, level, instances, self._epoch = (int(part) for part in answer)
         granted //= MILLION
         with owner.locked():

@@ -61,11 +61,7 @@ class FleetBulkhead(Member):
             return 0
         return max(0, owner.limit - owner.places)
 
-    def ask(self, now: float) -> Request | None:
-        owner: Bulkhead | None = self._owner()
-        if owner is None:
-            return None
-        self._kicked = False
+    def _ask(self, owner: Bulkhead, now: float) -> Request | None:
         used, waiting = owner.in_use, owner.queued
         self._peak = max(float(used + waiting), self._peak * _FADE)
         self._wanted = min(owner.limit, used + waiting if self._is_contended else self._foreseen(owner))
@@ -80,10 +76,7 @@ class FleetBulkhead(Member):
         me = f"{self._exchange.instance}.{self._number}"
         return self._request(me, limit, wanted, used, micro(lease_s))
 
-    def on_reply(self, answer: Any, now: float) -> None:
-        owner: Bulkhead | None = self._owner()
-        if owner is None:
-            return
+    def _on_reply(self, owner: Bulkhead, answer: Any, now: float) -> None:
         granted, self.instances, contended = (int(part) for part in answer)
         self._spent, self._is_contended, self.alone = granted < self._wanted, bool(contended), False
         owner.resize(granted)

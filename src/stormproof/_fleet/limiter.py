@@ -60,11 +60,7 @@ class FleetLimiter(Member):
 
     # Visits.
 
-    def ask(self, now: float) -> Request | None:
-        owner: Limiter | None = self._owner()
-        if owner is None:
-            return None
-        self._kicked = False
+    def _ask(self, owner: Limiter, now: float) -> Request | None:
         self._owed, self._wanted = owner.run_locked(self._settle)
         bucket = self._next or self.bucket
         span = round(horizon_s(bucket.instances) * MILLION)
@@ -82,10 +78,7 @@ class FleetLimiter(Member):
         self._next = again
         return max(0, -again.held(now)), 0
 
-    def on_reply(self, answer: Any, now: float) -> None:
-        owner: Limiter | None = self._owner()
-        if owner is None:
-            return
+    def _on_reply(self, owner: Limiter, answer: Any, now: float) -> None:
         granted, before, after, instances, self._epoch = (int(part) for part in answer)
         granted //= MILLION
         with owner.locked():

@@ -73,10 +73,24 @@ class Member:
         self._exchange.wake()
 
     def ask(self, now: float) -> Request | None:
-        """Return the request to run now, if any; without one, set ``next_at``."""
+        """Return the request to run now, if any."""
+        owner = self._owner()
+        if owner is None:
+            return None
+        self._kicked = False
+        return self._ask(owner, now)
+
+    def _ask(self, owner: Any, now: float) -> Request | None:
+        """Return the request to run now for ``owner``; without one, set ``next_at``."""
         raise NotImplementedError
 
     def on_reply(self, answer: Any, now: float) -> None:
+        """Take the answer to `ask`."""
+        owner = self._owner()
+        if owner is not None:
+            self._on_reply(owner, answer, now)
+
+    def _on_reply(self, owner: Any, answer: Any, now: float) -> None:
         """Take the answer to `ask`, and set ``next_at``."""
         raise NotImplementedError
 

@@ -97,15 +97,14 @@ def _of_a_key(error: StormproofError) -> Problem | None:
     """Return the errors that `idempotent` raises inside a handler; loaded only once one was raised."""
     from ..idempotency import errors
 
-    if isinstance(error, errors.IdempotencyConflict):
-        return IN_PROGRESS
-    if isinstance(error, errors.IdempotencyMismatch):
-        return MISMATCH
-    if isinstance(error, errors.OutcomeUnknown):
-        return UNKNOWN
-    if isinstance(error, errors.AnswerNotKept):
-        return NOT_KEPT
-    return NO_STORE if isinstance(error, errors.StoreUnavailable) else None
+    problems = {
+        errors.IdempotencyConflict: IN_PROGRESS,
+        errors.IdempotencyMismatch: MISMATCH,
+        errors.OutcomeUnknown: UNKNOWN,
+        errors.AnswerNotKept: NOT_KEPT,
+        errors.StoreUnavailable: NO_STORE,
+    }
+    return next((problem for kind, problem in problems.items() if isinstance(error, kind)), None)
 
 
 IN_PROGRESS = Problem(

@@ -13,7 +13,7 @@ from .._server.request_facts import header_name
 from ..idempotency import keys
 from ..idempotency.errors import StoreUnavailable
 from ..idempotency.keyed_run import KeyedRun
-from ..idempotency.lease_renewal import keep
+from ..idempotency.lease_renewal import RenewedLease
 from ..idempotency.records import Claim
 from ..idempotency.store import Store
 from .messages import App, Connection, Message, Receive, Send, answer, is_last, values
@@ -137,7 +137,7 @@ class IdempotencyMiddleware:
         bus.publish("IdempotentCall", operation="request", decision=decision)
         if claim.state != "new":
             return await self._send_stored(send, claim)
-        lease = keep(self.store, run.lease)
+        lease = RenewedLease(self.store, run.lease)
         recorder = AnswerRecorder(self, run, send, lease.end)
         try:
             with lease:

@@ -8,8 +8,6 @@ from contextlib import asynccontextmanager
 import grpc
 
 from .._context.deadlines import Scope, check
-from .._runtime import randomness
-from .._server.admission import TurnedAway
 from . import answers
 from .server import rebuilt, sync_behaviour
 
@@ -30,7 +28,6 @@ class AioServerInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg
 
     def __init__(self, door: Door) -> None:
         self._door = door
-        self._draw = randomness.source(None)
 
     async def intercept_service(
         self, continuation: Callable[..., Any], handler_call_details: grpc.HandlerCallDetails
@@ -42,11 +39,11 @@ class AioServerInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg
         return rebuilt(handler, lambda fn: self._behaviour(fn, retry, handler.response_streaming))
 
     def _behaviour(self, fn: Callable[..., Any], retry: bool, stream: bool) -> Callable[..., Any]:
-        door, draw = self._door, self._draw
+        door = self._door
         if inspect.isasyncgenfunction(fn):
 
             async def streamed(request: object, context: Context) -> AsyncIterator[Any]:
-                async with _guard(context, door, draw, retry):
+                async with _guard(context, door, retry):
                     async for item in fn(request, context):
                         yield item
 
@@ -54,34 +51,29 @@ class AioServerInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg
         if inspect.iscoroutinefunction(fn):
 
             async def answered(request: object, context: Context) -> Any:
-                async with _guard(context, door, draw, retry):
+                async with _guard(context, door, retry):
                     return await fn(request, context)
 
             return answered
-        return sync_behaviour(fn, door, draw, retry, stream)
+        return sync_behaviour(fn, door, retry, stream)
 
 
 async def _answer(context: Context, given: ServerAnswer) -> None:
-    own = context.trailing_metadata() or ()
-    own_trailers = tuple(pair for pair in own if pair[0] not in dict(given.trailers))
-    await context.abort(given.code, given.details, (*own_trailers, *given.trailers))
+    await context.abort(given.code, given.details, given.trailers_with(context.trailing_metadata()))
 
 
 @asynccontextmanager
-async def _guard(context: Context, door: Door, draw: Callable[[], float], retry: bool) -> AsyncIterator[None]:
+async def _guard(context: Context, door: Door, retry: bool) -> AsyncIterator[None]:
     left = answers.time_left(context.time_remaining())
     if door.is_late(left):
-        await _answer(context, door.late())
-    given: ServerAnswer | None = None
+        await _answer(context, answers.LATE)
     try:
         with Scope(left, "the caller's deadline"), await door.enter_async(retry):
             check()
             yield
         return
-    except TurnedAway:
-        given = door.shed_answer(draw())
     except Exception as error:
-        given = answers.given_up(error)
+        given = door.answer_to(error)
         if given is None:
             raise
     await _answer(context, given)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import grpc
 
@@ -13,15 +14,14 @@ from .._events.labels import clean, error_name
 from .._primitives.errors import StormproofError
 from .._primitives.options import Options, Seconds, number, seconds
 from .._primitives.options import count as whole
-from .._server.admission import enter, enter_async
+from .._runtime import randomness
+from .._server.admission import TurnedAway, enter, enter_async
 from .._server.refusals import is_final_answer
 from .refusals import DO_NOT_RETRY, PUSHBACK, status_of
 from .rpc import ATTEMPTS
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
 
     from .._strategies.adaptive.limit import AdaptiveLimit
     from .._strategies.bulkhead.bulkhead import Bulkhead
@@ -37,15 +37,17 @@ _PASSED_ON = (
 )
 
 
-class ServerAnswer:
+class ServerAnswer(NamedTuple):
     """A status, its text, and the trailers that steer the caller's retries."""
 
-    __slots__ = ("code", "details", "trailers")
+    code: grpc.StatusCode
+    details: str
+    trailers: tuple[tuple[str, str], ...]
 
-    def __init__(self, code: grpc.StatusCode, details: str, trailers: tuple[tuple[str, str], ...]) -> None:
-        self.code = code
-        self.details = details
-        self.trailers = trailers
+    def trailers_with(self, own: Iterable[tuple[str, str]] | None) -> tuple[tuple[str, str], ...]:
+        """The trailers, beside those that the handler has set."""
+        steering = dict(self.trailers)
+        return (*(pair for pair in own or () if pair[0] not in steering), *self.trailers)
 
 
 def given_up(error: Exception) -> ServerAnswer | None:
@@ -112,6 +114,7 @@ class Door(Options):
         self.shed = shed
         self.retry_share = number(owner, "retry_share", retry_share, least=0, most=1)
         self.pushback = seconds(owner, "pushback", pushback)
+        self._draw = randomness.source(None)
 
     def is_late(self, left: float | None) -> bool:
         """Return True if it is too late to begin: the caller will not wait for the end."""
@@ -129,14 +132,16 @@ class Door(Options):
             nullcontext() if self.shed is None else await enter_async(self.shed, self.retry_share, is_retry)
         )
 
-    def late(self) -> ServerAnswer:
-        """The answer to what comes too late."""
-        return ServerAnswer(
-            grpc.StatusCode.DEADLINE_EXCEEDED, "too little time was left to begin", DO_NOT_RETRY
-        )
+    def answer_to(self, error: Exception) -> ServerAnswer | None:
+        """The answer for a call that ended in ``error``; ``None`` if that is the handler's own affair.
 
-    def shed_answer(self, u: float) -> ServerAnswer:
-        """The answer to what is shed: come back, but not all at once. ``u`` is drawn from [0, 1)."""
-        wait_ms = round(self.pushback * (1.0 + u) * 1000)
+        What was shed is to come back, but not all at once.
+        """
+        if not isinstance(error, TurnedAway):
+            return given_up(error)
+        wait_ms = round(self.pushback * (1.0 + self._draw()) * 1000)
         trailers = ((PUSHBACK, str(wait_ms)),)
         return ServerAnswer(grpc.StatusCode.UNAVAILABLE, "the server is at its limit", trailers)
+
+
+LATE = ServerAnswer(grpc.StatusCode.DEADLINE_EXCEEDED, "too little time was left to begin", DO_NOT_RETRY)

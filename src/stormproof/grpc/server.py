@@ -8,8 +8,6 @@ from contextvars import copy_context
 import grpc
 
 from .._context.deadlines import Scope, check
-from .._runtime import randomness
-from .._server.admission import TurnedAway
 from . import answers
 
 TYPE_CHECKING = False
@@ -38,18 +36,16 @@ def rebuilt(
 
 def answer(context: grpc.ServicerContext, given: ServerAnswer) -> None:
     """End the call with ``given``, beside whatever trailers the handler has set."""
-    own: Iterable[tuple[str, str]] = getattr(context, "trailing_metadata", tuple)() or ()
-    own_trailers = tuple(pair for pair in own if pair[0] not in dict(given.trailers))
-    context.set_trailing_metadata((*own_trailers, *given.trailers))
+    own: Iterable[tuple[str, str]] | None = getattr(context, "trailing_metadata", tuple)()
+    context.set_trailing_metadata(given.trailers_with(own))
     context.abort(given.code, given.details)
 
 
 class ServerInterceptor(grpc.ServerInterceptor):  # type: ignore[type-arg]
-    """Every handler behind the door; ``draw`` gives the spread of the pushback."""
+    """Every handler behind the door."""
 
     def __init__(self, door: Door) -> None:
         self._door = door
-        self._draw = randomness.source(None)
 
     def intercept_service(
         self, continuation: Callable[..., Any], handler_call_details: grpc.HandlerCallDetails
@@ -59,22 +55,20 @@ class ServerInterceptor(grpc.ServerInterceptor):  # type: ignore[type-arg]
             return None
         retry = answers.is_retry(handler_call_details.invocation_metadata)
         stream = handler.response_streaming
-        return rebuilt(handler, lambda fn: sync_behaviour(fn, self._door, self._draw, retry, stream))
+        return rebuilt(handler, lambda fn: sync_behaviour(fn, self._door, retry, stream))
 
 
-def sync_behaviour(
-    fn: Callable[..., Any], door: Door, draw: Callable[[], float], retry: bool, stream: bool
-) -> Callable[..., Any]:
+def sync_behaviour(fn: Callable[..., Any], door: Door, retry: bool, stream: bool) -> Callable[..., Any]:
     """``fn(request, context)``, with the caller's time around it."""
 
     def answered(request: object, context: grpc.ServicerContext) -> Any:
-        with _guard(context, door, draw, retry):
+        with _guard(context, door, retry):
             return fn(request, context)
 
     def streamed(request: object, context: grpc.ServicerContext) -> Iterator[Any]:
         # In a context of its own: the thread goes on to other calls, perhaps without closing this one.
         own = copy_context()
-        guard = _guard(context, door, draw, retry)
+        guard = _guard(context, door, retry)
         own.run(guard.__enter__)
         error: BaseException | None = None
         try:
@@ -103,22 +97,17 @@ def _nothing() -> None:
 
 
 @contextmanager
-def _guard(
-    context: grpc.ServicerContext, door: Door, draw: Callable[[], float], retry: bool
-) -> Iterator[None]:
+def _guard(context: grpc.ServicerContext, door: Door, retry: bool) -> Iterator[None]:
     left = answers.time_left(context.time_remaining())
     if door.is_late(left):
-        answer(context, door.late())
-    given: ServerAnswer | None = None
+        answer(context, answers.LATE)
     try:
         with Scope(left, "the caller's deadline"), door.enter(retry):
             check()
             yield
         return
-    except TurnedAway:
-        given = door.shed_answer(draw())
     except Exception as error:
-        given = answers.given_up(error)
+        given = door.answer_to(error)
         if given is None:
             raise
     answer(context, given)

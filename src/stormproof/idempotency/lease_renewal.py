@@ -21,7 +21,7 @@ _SWEEP = 1024
 
 
 class RenewedLease:
-    """One running key whose lease is renewed until the block ends, or the key is taken over."""
+    """``with RenewedLease(store, Renew(...)):`` renews a lease until the block or the claim ends."""
 
     __slots__ = ("active", "operation", "store")
 
@@ -125,8 +125,3 @@ def _renew() -> None:
     # Threads do not survive a fork, and the blocks are the parent's.
     global _renewal_threads, _making
     _renewal_threads, _making = weakref.WeakKeyDictionary(), threading.Lock()
-
-
-def keep(store: Store, operation: Renew) -> RenewedLease:
-    """``with keep(store, Renew(...)):`` renews the lease for as long as the block runs."""
-    return RenewedLease(store, operation)

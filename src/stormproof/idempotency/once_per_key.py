@@ -13,7 +13,7 @@ from .._runtime.offload import shielded
 from . import keys
 from .errors import AnswerNotKept, IdempotencyConflict, IdempotencyMismatch, OutcomeUnknown, StoreUnavailable
 from .keyed_run import KeyedRun
-from .lease_renewal import keep
+from .lease_renewal import RenewedLease
 from .store import Store
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _sync(fn: Callable[..., Any], plan: KeyedPlan) -> Callable[..., Any]:
         if not plan.may_run(claim):
             return plan.stored(claim)
         try:
-            with keep(plan.store, run.lease):
+            with RenewedLease(plan.store, run.lease):
                 result = fn(*args, **kwargs)
         except BaseException as error:
             settle(run, plan.settlement(error))
@@ -142,7 +142,7 @@ def _aio(fn: Callable[..., Any], plan: KeyedPlan) -> Callable[..., Any]:
         if not plan.may_run(claim):
             return plan.stored(claim)
         try:
-            with keep(plan.store, run.lease):
+            with RenewedLease(plan.store, run.lease):
                 result = await fn(*args, **kwargs)
         except BaseException as error:
             await settle(run, plan.settlement(error))

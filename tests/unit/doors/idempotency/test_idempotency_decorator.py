@@ -25,7 +25,7 @@ from stormproof.idempotency import (
     idempotent,
     lease_renewal,
 )
-from stormproof.idempotency.lease_renewal import keep
+from stormproof.idempotency.lease_renewal import RenewedLease
 from stormproof.idempotency.records import Begin, Finish, Renew
 from stormproof.testing import FakeClock
 
@@ -426,7 +426,7 @@ def test_short_lease_is_renewed_in_time_although_a_long_one_was_there_first() ->
 
 def test_key_of_another_owner_is_not_renewed_again() -> None:
     store = Counting()
-    with keep(store, Renew(b"not ours", "a", 0.03, 60.0)) as kept:
+    with RenewedLease(store, Renew(b"not ours", "a", 0.03, 60.0)) as kept:
         keeper = lease_renewal._renewal_threads[store]
         assert store.renewals.acquire(timeout=60)
         eventually(lambda: not keeper._running)
