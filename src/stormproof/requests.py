@@ -119,7 +119,8 @@ class _RequestsPort(Urllib3Port):
             request.body = own
         response.stormproof_streams = call.options["stream"]
         # A redirect is followed even if its body is broken.
-        if most and response.status_code < 400 and not response.is_redirect:
+        status = response.status_code
+        if most and (status < 300 or (status < 400 and not response.is_redirect)):
             self.buffer(response, most)
         return response
 

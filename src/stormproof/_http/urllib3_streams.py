@@ -56,7 +56,10 @@ class Urllib3Port:
         return rule
 
     def buffer(self, response: Any, most: int) -> bool:
-        length = length_of(response.headers.get("content-length", ""))
+        # urllib3 has read the header; other makes of responses have not.
+        length: int | None = getattr(getattr(response, "raw", response), "length_remaining", None)
+        if length is None:
+            length = length_of(response.headers.get("content-length", ""))
         if response.stormproof_streams or length is None or length > most:
             # A body that the caller reads piece by piece could not be put back, so it is not read here.
             return False

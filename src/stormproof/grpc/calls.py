@@ -27,10 +27,6 @@ class _CallObject(grpc.Call, grpc.Future):  # type: ignore[type-arg]
     def _ended(self) -> Any:
         raise NotImplementedError
 
-    def _failure(self, timeout: float | None) -> BaseException | None:
-        error: BaseException | None = self.exception(timeout)  # type: ignore[call-arg]
-        return error
-
     def _ask_native(self, name: str, otherwise: object) -> Any:
         """Return ``name()`` of the native call or of the error; ``otherwise`` without either."""
         outcome = self._ended()
@@ -69,7 +65,7 @@ class _CallObject(grpc.Call, grpc.Future):  # type: ignore[type-arg]
         return True
 
     def traceback(self, timeout: float | None = None) -> Any:
-        error: BaseException | None = self._failure(timeout)
+        error: BaseException | None = self.exception(timeout)  # type: ignore[call-arg]
         return None if error is None else error.__traceback__
 
 

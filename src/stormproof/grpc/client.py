@@ -47,17 +47,8 @@ def _details(before: str | None, left: float | None, given: CallDetails, wire: W
 # How an attempt is made, by what is waited for.
 
 
-def _blocking(rpc: Rpc) -> Answer:
-    """One response, waited for in this thread."""
-    call = rpc.attempt()
-    error = call.exception()
-    if error is not None:
-        raise rpc.failed(error)
-    return Answer(call, call.result())
-
-
-def _cancellable(rpc: Rpc) -> Answer:
-    """One response, from a call that another thread may cancel."""
+def _answered(rpc: Rpc) -> Answer:
+    """One response, waited for in this thread; another one may cancel a call that can be cancelled."""
     call = rpc.keep(rpc.attempt())
     try:
         return Answer(call, call.result())
@@ -188,13 +179,11 @@ class ClientInterceptor(
         rpc = Rpc(details, request, streaming, self._wire, _details, continuation)
         if wants_future(continuation):
             return self._future(rpc)
-        compiled = self._policies.get(rpc, _blocking, False)
+        compiled = self._policies.get(rpc, _answered, False)
         if compiled is None:
             return rpc.attempt()
         if compiled.hedges:
             rpc.start = startable(continuation)
-            compiled = self._policies.get(rpc, _cancellable, False)
-            assert compiled is not None
         answer = _run(compiled, rpc, CallScope(rpc.timeout))
         return answer.items if isinstance(answer, Answer) else fallback_call(answer)
 

@@ -380,8 +380,11 @@ def test_retries_beyond_their_share_are_shed_before_first_attempts(
 
 
 @pytest.mark.parametrize(("u", "wait"), [(0.0, "1500"), (0.5, "2250"), (0.999999, "3000")])
-def test_pushback_is_spread(u: float, wait: str) -> None:
-    assert answers.Door(pushback=1.5).shed_answer(u).trailers == (("grpc-retry-pushback-ms", wait),)
+def test_pushback_is_spread(u: float, wait: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers.randomness, "source", lambda rng: lambda: u)
+    answer = answers.Door(pushback=1.5).answer_to(TurnedAway("full"))
+    assert answer is not None
+    assert answer.trailers == (("grpc-retry-pushback-ms", wait),)
 
 
 class Context:
@@ -394,7 +397,7 @@ def test_stream_that_is_left_open_leaves_no_deadline_in_its_thread() -> None:
         yield sp.remaining()
         yield sp.remaining()
 
-    wrapped = sync_behaviour(down, answers.Door(), lambda: 0.5, retry=False, stream=True)
+    wrapped = sync_behaviour(down, answers.Door(), retry=False, stream=True)
     items = wrapped(b"", Context())
     assert 0 < next(items) <= 5
     assert sp.remaining() is None
