@@ -9,6 +9,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
+#: The characters of a header name.
+TOKEN = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+
+
+def header_name(owner: str, field: str, value: object) -> str:
+    """``value`` if it is a header name, else an error."""
+    if not isinstance(value, str) or not value or not TOKEN.issuperset(value):
+        raise ValueError(f"{owner}: {field} must be a header name, got {value!r}")
+    return value
+
+
 class Fields(MutableMapping[str, str]):
     """Header fields in order, names in any case. Setting one replaces every field of that name."""
 

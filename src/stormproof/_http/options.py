@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from .._classify.settings import ClassifierSettings
 from .._primitives.options import Options, choice, count, flag, hook
+from .headers import header_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ CREDENTIALS = frozenset(
     }
 )
 
-_TOKEN = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _MIB = 2**20
 
 
@@ -70,7 +70,7 @@ class ClientOptions(Options):
     ) -> None:
         owner = "ClientOptions"
         self.idempotency_key = idempotency_key if callable(idempotency_key) else _key(idempotency_key)
-        self.key_header: str = _name("key_header", key_header)
+        self.key_header: str = header_name(owner, "key_header", key_header)
         self.buffer = count(owner, "buffer", buffer, least=0)
         self.replay = None if replay is None else count(owner, "replay", replay, least=0)
         self.drain = count(owner, "drain", drain, least=0)
@@ -78,10 +78,14 @@ class ClientOptions(Options):
         self.methods = None if methods is None else _table("methods", "methods", methods)
         self.reauth = hook(owner, "reauth", reauth)
         self.reauth_on: frozenset[int] = _table("reauth_on", "statuses", reauth_on)
-        self.timeout_header = None if timeout_header is None else _name("timeout_header", timeout_header)
-        self.attempt_header = None if attempt_header is None else _name("attempt_header", attempt_header)
+        self.timeout_header = (
+            None if timeout_header is None else header_name(owner, "timeout_header", timeout_header)
+        )
+        self.attempt_header = (
+            None if attempt_header is None else header_name(owner, "attempt_header", attempt_header)
+        )
         self.credentials: frozenset[str] = frozenset(
-            _name("credentials", name).lower() for name in _names(credentials)
+            header_name(owner, "credentials", name).lower() for name in _names(credentials)
         )
 
     @classmethod
@@ -110,12 +114,6 @@ def _names(values: object) -> list[object]:
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise TypeError(f"ClientOptions: credentials must be a collection of header names, got {values!r}")
     return list(values)
-
-
-def _name(field: str, value: object) -> str:
-    if not isinstance(value, str) or not value or not _TOKEN.issuperset(value):
-        raise ValueError(f"ClientOptions: {field} must be a header name, got {value!r}")
-    return value
 
 
 class RequestOverrides:

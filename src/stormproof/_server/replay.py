@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .._http.headers import TOKEN, header_name
 from ..idempotency.keys import MAX_KEY
 from .problem import Problem
 
@@ -123,11 +124,8 @@ def replay(answer: bytes) -> tuple[int, Headers, bytes] | None:
     return status, headers, body
 
 
-_TOKEN = frozenset(b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")
-
-
 def _is_token(name: bytes) -> bool:
-    return bool(name) and all(byte in _TOKEN for byte in name)
+    return bool(name) and TOKEN.issuperset(name.decode("latin-1")) and name == name.lower()
 
 
 def _is_one_line(value: bytes) -> bool:
@@ -136,10 +134,6 @@ def _is_one_line(value: bytes) -> bool:
 
 def names(owner: str, field: str, given: Any) -> frozenset[bytes]:
     """Header names as lower-case bytes, checked."""
-    if isinstance(given, (str, bytes)) or not all(isinstance(name, str) and name.isascii() for name in given):
+    if isinstance(given, (str, bytes)) or not all(isinstance(name, str) for name in given):
         raise TypeError(f"{owner}: {field} must be a collection of header names, got {given!r}")
-    lowered = frozenset(name.lower().encode() for name in given)
-    for name in lowered:
-        if not _is_token(name):
-            raise ValueError(f"{owner}: {field} must hold header names, got {name.decode()!r}")
-    return lowered
+    return frozenset(header_name(owner, field, name).lower().encode() for name in given)

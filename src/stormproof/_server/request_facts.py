@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from .._classify.server_hints import is_digits
+from .._http.headers import header_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,25 +29,17 @@ ATTEMPT_HEADERS = {
 }
 
 
-def header_name(owner: str, field: str, value: object) -> str:
-    """``value`` in lower case if it is a header's name, else an error."""
-    plain = isinstance(value, str) and value.isascii() and value.replace("-", "").replace("_", "").isalnum()
-    if not plain:
-        raise ValueError(f"{owner}: {field} must be a header's name, got {value!r}")
-    return str(value).lower()
-
-
 def header_names(owner: str, field: str, value: object) -> tuple[str, ...]:
-    """One header's name, or several in a list or tuple, in lower case."""
+    """One header name, or several in a list or tuple, in lower case."""
     given = (value,) if isinstance(value, str) else value
     if not isinstance(given, (list, tuple)) or not given:
-        raise TypeError(f"{owner}: {field} must be a header's name or several, got {value!r}")
-    return tuple(header_name(owner, field, name) for name in given)
+        raise TypeError(f"{owner}: {field} must be a header name or several, got {value!r}")
+    return tuple(header_name(owner, field, name).lower() for name in given)
 
 
 def attempt_headers(owner: str, more: str | None) -> dict[str, int]:
     """`ATTEMPT_HEADERS`, and ``more``, which counts from 1."""
-    named = {} if more is None else {header_name(owner, "attempt_header", more): 1}
+    named = {} if more is None else {header_name(owner, "attempt_header", more).lower(): 1}
     return {**ATTEMPT_HEADERS, **named}
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from .._events import bus
+from .._http.headers import header_name
 from .._primitives.options import Seconds, choice, count, flag, hook, seconds
 from .._runtime import randomness
 from .._runtime.offload import shielded
 from .._server import refusals, replay
 from .._server.application import ASGI, application
 from .._server.problem import Problem
-from .._server.request_facts import header_name
 from ..idempotency import keys
 from ..idempotency.errors import StoreUnavailable
 from ..idempotency.keyed_run import KeyedRun
@@ -83,7 +83,7 @@ class IdempotencyMiddleware:
             raise TypeError(f"{owner}: methods must be a collection of methods, got {methods!r}")
         self.methods = frozenset(method.upper() for method in methods)
         self.required = required if callable(required) else flag(owner, "required", required)
-        self.header = header_name(owner, "header", header)
+        self.header = header_name(owner, "header", header).lower()
         self.scope: Callable[[Connection], str] = hook(owner, "scope", scope) or by_authorization
         self.lease_s = seconds(owner, "lease", lease, above=0)
         self.ttl_s = store.ttl if ttl is None else seconds(owner, "ttl", ttl, above=0)

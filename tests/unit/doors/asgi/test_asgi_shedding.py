@@ -370,7 +370,7 @@ def test_answer_that_cannot_be_sent_gives_its_place_back() -> None:
         ({"spread": -1}, ValueError, "spread must be >= 0"),
         ({"retry_share": 1.5}, ValueError, "retry_share must be <= 1"),
         ({"exempt": "/health"}, TypeError, "exempt must be callable or None"),
-        ({"attempt_header": "a:b"}, ValueError, "attempt_header must be a header's name"),
+        ({"attempt_header": "a:b"}, ValueError, "attempt_header must be a header name"),
     ],
 )
 def test_bad_option_is_refused(options: dict[str, Any], error: type[Exception], says: str) -> None:
