@@ -11,7 +11,7 @@ import grpc
 import grpc.aio
 
 from .._primitives.errors import Cancelled
-from .refusals import as_rpc_error
+from .refusals import EndedCall, as_rpc_error
 from .rpc import Answer, Rpc
 
 TYPE_CHECKING = False
@@ -41,7 +41,7 @@ class AioRpc(Rpc):
         return call
 
 
-class AioFallbackCall(grpc.aio.UnaryUnaryCall, grpc.aio.StreamUnaryCall):  # type: ignore[type-arg]
+class AioFallbackCall(EndedCall, grpc.aio.UnaryUnaryCall, grpc.aio.StreamUnaryCall):  # type: ignore[type-arg]
     """A call that has ended with a value which no server gave: a fallback's."""
 
     def __init__(self, value: object) -> None:
@@ -50,21 +50,6 @@ class AioFallbackCall(grpc.aio.UnaryUnaryCall, grpc.aio.StreamUnaryCall):  # typ
     def __await__(self) -> Any:
         return self._value
         yield
-
-    def cancel(self) -> bool:
-        return False
-
-    def cancelled(self) -> bool:
-        return False
-
-    def done(self) -> bool:
-        return True
-
-    def time_remaining(self) -> float | None:
-        return None
-
-    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
-        callback(self)
 
     async def initial_metadata(self) -> Any:
         return grpc.aio.Metadata()

@@ -25,8 +25,8 @@ PUSHBACK = "grpc-retry-pushback-ms"
 DO_NOT_RETRY = ((PUSHBACK, "-1"),)
 
 
-class RpcRefused(grpc.aio.AioRpcError, errors.StormproofError):
-    """The root of these errors. ``code()``, ``details()`` and the rest are there, and no server was asked."""
+class EndedCall:
+    """The part of a call object that is the same for every call that has ended without a server."""
 
     def cancel(self) -> bool:
         return False
@@ -34,17 +34,24 @@ class RpcRefused(grpc.aio.AioRpcError, errors.StormproofError):
     def cancelled(self) -> bool:
         return False
 
-    def is_active(self) -> bool:
-        return False
-
-    def running(self) -> bool:
-        return False
-
     def done(self) -> bool:
         return True
 
     def time_remaining(self) -> float | None:
         return None
+
+    def add_done_callback(self, callback: Callable[[Any], object]) -> None:
+        callback(self)
+
+
+class RpcRefused(EndedCall, grpc.aio.AioRpcError, errors.StormproofError):
+    """The root of these errors. ``code()``, ``details()`` and the rest are there, and no server was asked."""
+
+    def is_active(self) -> bool:
+        return False
+
+    def running(self) -> bool:
+        return False
 
     def result(self, timeout: float | None = None) -> Any:
         raise self
@@ -57,9 +64,6 @@ class RpcRefused(grpc.aio.AioRpcError, errors.StormproofError):
 
     def add_callback(self, callback: object) -> bool:
         return False
-
-    def add_done_callback(self, fn: Callable[[RpcRefused], object]) -> None:
-        fn(self)
 
     def __str__(self) -> str:
         return f"{self.code().name}: {self.details()}"
