@@ -7,6 +7,7 @@ are off; ``retries=`` still says how many redirects are followed.
 from __future__ import annotations
 
 import weakref
+from copy import copy
 from functools import lru_cache
 
 from ._primitives.extras import extra
@@ -81,8 +82,6 @@ class _OwnHeaders(urllib3.HTTPHeaderDict):
 class _Urllib3Call:
     """One request to a pool, as `urlopen` got it."""
 
-    __slots__ = ("body", "headers", "method", "options", "pool", "streams", "target", "timeout")
-
     #: Those of `urlopen` that are the same in all attempts.
     options: dict[str, Any]
     #: True if the caller reads the body.
@@ -95,12 +94,6 @@ class _Urllib3Call:
         self.target = target
         self.body = body
         self.headers = pool.headers if headers is None else headers
-
-    def copy(self) -> _Urllib3Call:
-        copy = _Urllib3Call.__new__(_Urllib3Call)
-        for name in _Urllib3Call.__slots__:
-            setattr(copy, name, getattr(self, name))
-        return copy
 
 
 class _Urllib3Port(Urllib3Port):
@@ -129,7 +122,7 @@ class _Urllib3Port(Urllib3Port):
     def prepare(
         self, call: _Urllib3Call, draft: Draft | None, extra: dict[str, str], limit_s: float | None
     ) -> _Urllib3Call:
-        attempt = call.copy()
+        attempt = copy(call)
         attempt.headers = urllib3.HTTPHeaderDict(call.headers if draft is None else None)
         if draft is not None:
             for name, value in draft.headers.pairs:

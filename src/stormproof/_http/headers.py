@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Iterable, MutableMapping
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 
 #: The characters of a header name.
@@ -18,6 +18,13 @@ def header_name(owner: str, field: str, value: object) -> str:
     if not isinstance(value, str) or not value or not TOKEN.issuperset(value):
         raise ValueError(f"{owner}: {field} must be a header name, got {value!r}")
     return value
+
+
+def header_set(owner: str, field: str, values: object) -> frozenset[str]:
+    """``values``, a collection of header names, in lower case."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise TypeError(f"{owner}: {field} must be a collection of header names, got {values!r}")
+    return frozenset(header_name(owner, field, name).lower() for name in values)
 
 
 class Fields(MutableMapping[str, str]):

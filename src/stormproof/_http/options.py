@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from .._classify.settings import ClassifierSettings
 from .._primitives.options import Options, choice, count, flag, hook
-from .headers import header_name
+from .headers import header_name, header_set
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
     from typing import Any, Literal
 
     from .draft import Draft
@@ -84,9 +82,7 @@ class ClientOptions(Options):
         self.attempt_header = (
             None if attempt_header is None else header_name(owner, "attempt_header", attempt_header)
         )
-        self.credentials: frozenset[str] = frozenset(
-            header_name(owner, "credentials", name).lower() for name in _names(credentials)
-        )
+        self.credentials = header_set(owner, "credentials", credentials)
 
     @classmethod
     def taken_from(cls, options: dict[str, Any]) -> ClientOptions:
@@ -108,12 +104,6 @@ def _key(value: str | None) -> str | None:
         return None
     # One fixed key for a whole client would make the server take every request for the first one.
     return choice("ClientOptions", "idempotency_key", value, ("auto",))
-
-
-def _names(values: object) -> list[object]:
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise TypeError(f"ClientOptions: credentials must be a collection of header names, got {values!r}")
-    return list(values)
 
 
 class RequestOverrides:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from .._http.headers import TOKEN, header_name
+from .._http.headers import TOKEN
 from ..idempotency.keys import MAX_KEY
 from .problem import Problem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
 
     from ..idempotency.keyed_run import Settlement
 
@@ -130,10 +129,3 @@ def _is_token(name: bytes) -> bool:
 
 def _is_one_line(value: bytes) -> bool:
     return not any(byte in b"\r\n\0" for byte in value)
-
-
-def names(owner: str, field: str, given: Any) -> frozenset[bytes]:
-    """Header names as lower-case bytes, checked."""
-    if isinstance(given, (str, bytes)) or not all(isinstance(name, str) for name in given):
-        raise TypeError(f"{owner}: {field} must be a collection of header names, got {given!r}")
-    return frozenset(header_name(owner, field, name).lower().encode() for name in given)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .._events import bus
-from .._http.headers import header_name
+from .._http.headers import header_name, header_set
 from .._primitives.options import Seconds, choice, count, flag, hook, seconds
 from .._runtime import randomness
 from .._runtime.offload import shielded
@@ -90,10 +90,8 @@ class IdempotencyMiddleware:
         self.take_over = choice(owner, "on_unknown", on_unknown, ("error", "run")) == "run"
         self.settle: Callable[[int], Settlement] = hook(owner, "settle", settle) or replay.settlement
         self.max_request = count(owner, "max_request", max_request, least=0)
-        if not isinstance(drop_headers, str) and hasattr(drop_headers, "__iter__"):
-            # They are read twice, and an iterator would be empty the second time.
-            drop_headers = tuple(drop_headers)
-        self.dropped = replay.NOT_KEPT | replay.names(owner, "drop_headers", drop_headers)
+        dropped = header_set(owner, "drop_headers", drop_headers)
+        self.dropped = replay.NOT_KEPT | {name.encode() for name in dropped}
 
     async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] not in self.methods:
