@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 from .._classify import exhaustion
 from .._classify.fault_readers import fault_of
 from .._classify.stops import stopped
@@ -16,27 +18,18 @@ from .._runtime.strands import origin
 from .._strategies.retry.call import note
 from .timeouts import timed_out
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from .exchange import Exchange
 
 
-class NotRetried:
+class NotRetried(NamedTuple):
     """On a failed response that was not retried: how many ``attempts`` there were, and the ``reason``.
 
     A `Mark` says instead that retrying was given up; both have these two attributes.
     """
 
-    __slots__ = ("attempts", "reason")
-
-    def __init__(self, attempts: int, reason: str) -> None:
-        self.attempts = attempts
-        self.reason = reason
-
-    def __repr__(self) -> str:
-        return f"NotRetried(attempts={self.attempts}, reason={self.reason!r})"
+    attempts: int
+    reason: str
 
 
 def final_answer(exchange: Exchange, error: Exception) -> Any:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING, NamedTuple
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -14,28 +14,18 @@ SPREAD = 0.1
 MAX_HINT_S = 86_400.0
 
 
-class Problem:
+class Problem(NamedTuple):
     """``code`` names the problem for programs, ``title`` for people; neither holds user data.
 
     ``should_retry`` is the word to the caller: True, False, or ``None`` for none. ``after`` is how many
     seconds from now trying again may help, at the earliest; ``None`` when unknown.
     """
 
-    __slots__ = ("after", "code", "should_retry", "status", "title")
-
-    def __init__(
-        self,
-        status: int,
-        code: str,
-        title: str,
-        should_retry: bool | None = None,
-        after: float | None = None,
-    ) -> None:
-        self.status = status
-        self.code = code
-        self.title = title
-        self.should_retry = should_retry
-        self.after = after
+    status: int
+    code: str
+    title: str
+    should_retry: bool | None = None
+    after: float | None = None
 
     def headers(self, draw: Callable[[], float], spread: float = SPREAD) -> list[tuple[str, str]]:
         """Return header fields in order; every hint is drawn from [after, after * (1 + spread))."""

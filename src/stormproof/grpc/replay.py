@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any, NamedTuple
 
 
-class RequestReplay:
+class RequestReplay(NamedTuple):
     """The request of one call, as often as it is needed.
 
     A single message can always be sent again. Of a stream: a function that makes one, as often as it is
@@ -17,41 +14,38 @@ class RequestReplay:
     other iterable is sent once: who has read from it cannot read that again.
     """
 
-    __slots__ = ("_given", "_messages", "_size", "_streaming")
-
-    def __init__(self, given: object, streaming: bool, messages: int | None, size: int | None) -> None:
-        self._given = given
-        self._streaming = streaming
-        self._messages = messages
-        self._size = size
+    given: Any
+    streaming: bool
+    messages: int | None
+    size: int | None
 
     @property
     def _is_maker(self) -> bool:
         """True if it is a function that makes the stream, and not one that happens to be callable."""
-        return callable(self._given) and not hasattr(self._given, "__next__")
+        return callable(self.given) and not hasattr(self.given, "__next__")
 
     def request(self) -> Any:
         """Return the request for the next attempt."""
-        if not self._streaming:
-            return self._given
-        if callable(self._given) and self._is_maker:
-            return self._given()
-        return iter(self._given) if isinstance(self._given, Sequence) else self._given
+        if not self.streaming:
+            return self.given
+        if self._is_maker:
+            return self.given()
+        return iter(self.given) if isinstance(self.given, Sequence) else self.given
 
     def refusal(self) -> str | None:
         """Why it cannot be sent again, or ``None`` if it can."""
-        given = self._given
-        if not self._streaming or self._is_maker:
+        given = self.given
+        if not self.streaming or self._is_maker:
             return None
         if not isinstance(given, Sequence):
             return (
                 "its request stream is a one-shot iterator, and what it has sent is gone; "
                 "pass a list, or a function that makes the stream"
             )
-        if self._messages is not None and len(given) > self._messages:
-            return f"its request stream has {len(given)} messages, more than replay_messages={self._messages}"
-        if self._size is not None and (size := sum(map(size_of, given))) > self._size:
-            return f"its request stream has {size} bytes, more than replay_bytes={self._size}"
+        if self.messages is not None and len(given) > self.messages:
+            return f"its request stream has {len(given)} messages, more than replay_messages={self.messages}"
+        if self.size is not None and (size := sum(map(size_of, given))) > self.size:
+            return f"its request stream has {size} bytes, more than replay_bytes={self.size}"
         return None
 
 
