@@ -7,13 +7,14 @@ import heapq
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..._primitives.options import seconds
 from ..model import arrivals
-from ..model.backend import Backend
+from ..model.backend import Backend, Refusal
 from ..model.scenario import Scenario, depends_on_load
 from ..model.spread import Spread
 from ..results.recorder import Recorder
@@ -44,6 +45,9 @@ ASKED = 8
 #: Beyond this the exact engine would run for minutes and fill the memory.
 MOST_CALLS = 50_000_000
 
+
+#: What an attempt's answer is given to: a refusal, or None for a success.
+Reply = Callable[[Refusal | None], None]
 
 #: When, the number that orders what happens at the same time, what happens, and with what.
 Event = tuple[float, int, Callable[[Any], None], Any]
@@ -140,9 +144,31 @@ class Engine:
 
     # The network.
 
-    def round_trip(self) -> float:
-        """Return the network time of an attempt that is sent now."""
-        return self.latency() + self.backend.at(self.clock.time).extra_s
+    def send(self, place: float, gone_at: float, reply: Reply) -> None:
+        """Send an attempt of a caller who is gone at ``gone_at``. ``reply`` is called with the answer."""
+        half = 0.0
+        if not self.near:
+            half = (self.latency() + self.backend.at(self.clock.time).extra_s) / 2
+            self.at(self.clock.time + half, self._arrive, (place, gone_at, half, reply))
+        else:
+            self._arrive((place, gone_at, half, reply))
+
+    def _arrive(self, what: tuple[float, float, float, Reply]) -> None:
+        place, gone_at, half, reply = what
+        now = self.clock.time
+        answer = self.backend.offer(now, place, gone_at, partial(self.answer_late, half, reply))
+        if isinstance(answer, Refusal):
+            answer = now, answer
+        end, refusal = answer if isinstance(answer, tuple) else (answer, None)
+        if end is not None and end < math.inf:
+            self.at(end + half, reply, refusal)
+
+    def answer_late(self, half: float, reply: Reply, refusal: Refusal | None) -> None:
+        """The backend answers an attempt of which it did not know the end when it arrived."""
+        if half:
+            self.at(self.clock.time + half, reply, refusal)
+        else:
+            reply(refusal)
 
     def _in_flight(self) -> int:
         """Return the number of requests at the backend."""

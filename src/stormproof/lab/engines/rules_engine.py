@@ -129,37 +129,9 @@ class Direct(Engine):
         call.waiting = number = call.tries
         if gone_at < inf:
             self.at(gone_at, self._give_up, (call, number))
-        if self.near:
-            self._arrive((call, number, gone_at, 0.0))
-        else:
-            half = self.round_trip() / 2
-            self.at(self.clock.time + half, self._arrive, (call, number, gone_at, half))
+        self.send(call.process.place, gone_at, partial(self._answered, call, number))
 
-    def _arrive(self, what: tuple[Call, int, float, float]) -> None:
-        call, number, gone_at, half = what
-        now = self.clock.time
-        answer: object = self.backend.offer(
-            now, call.process.place, gone_at, partial(self._deliver, (call, number, half))
-        )
-        if answer is None:
-            return
-        if type(answer) is float:
-            answer = (answer, None)
-        elif type(answer) is not tuple:
-            answer = (now, answer)
-        end, refusal = answer
-        if end + half < inf:
-            self.at(end + half, self._answered, (call, number, refusal))
-
-    def _deliver(self, what: tuple[Call, int, float], refusal: Refusal | None) -> None:
-        call, number, half = what
-        if half:
-            self.at(self.clock.time + half, self._answered, (call, number, refusal))
-        else:
-            self._answered((call, number, refusal))
-
-    def _answered(self, what: tuple[Call, int, Refusal | None]) -> None:
-        call, number, refusal = what
+    def _answered(self, call: Call, number: int, refusal: Refusal | None) -> None:
         if call.waiting != number:
             return
         call.waiting = 0

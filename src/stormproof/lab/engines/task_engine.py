@@ -11,6 +11,7 @@ import heapq
 import warnings
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ from ..model.clients_and_layers import Layer
 from ..model.scenario import Scenario
 from ..model.service import FirstCome, Work
 from ..model.timeline import Capacity, Stretch
-from .engine import Engine
+from .engine import Engine, Reply
 from .event_loop import SimulatedLoop
 from .processes import limited
 
@@ -188,46 +189,21 @@ class Driven(Engine):
         left = deadlines.remaining()
         gone_at = inf if left is None else self.clock.time + left
         answer: asyncio.Future[None] = self._loop.create_future()
-        if self.near:
-            self._arrive((answer, place, gone_at, 0.0))
-        else:
-            half = self.round_trip() / 2
-            self.at(self.clock.time + half, self._arrive, (answer, place, gone_at, half))
+        self.send(place, gone_at, partial(self._reply, answer))
         await answer
 
-    def _arrive(self, what: tuple[asyncio.Future[None], float, float, float]) -> None:
-        answer, place, gone_at, half = what
-        now = self.clock.time
+    def answer_late(self, half: float, reply: Reply, refusal: Refusal | None) -> None:
+        # Not before the backend has done with this moment: a task may call it again.
+        self.at(self.clock.time + half, reply, refusal)
 
-        def served(refusal: Refusal | None) -> None:
-            self._answer_at(self.clock.time + half, answer, refusal)
-
-        answered = self.backend.offer(now, place, gone_at, served)
-        if isinstance(answered, Refusal):
-            self._answer_at(now + half, answer, answered)
-        elif isinstance(answered, tuple):
-            self._answer_at(answered[0] + half, answer, answered[1])
-        elif answered is not None:
-            self._answer_at(answered + half, answer, None)
-
-    def _answer_at(self, when: float, answer: asyncio.Future[None], refusal: Refusal | None) -> None:
-        if when == inf:
+    def _reply(self, answer: asyncio.Future[None], refusal: Refusal | None) -> None:
+        if answer.done():
             return
         if refusal is None:
-            self.at(when, self._served, answer)
-        else:
-            self.at(when, self._refused, (answer, refusal))
-
-    def _served(self, answer: asyncio.Future[None]) -> None:
-        if not answer.done():
             answer.set_result(None)
-            self._loop.drain()
-
-    def _refused(self, what: tuple[asyncio.Future[None], Refusal]) -> None:
-        answer, refusal = what
-        if not answer.done():
+        else:
             answer.set_exception(refusal.error())
-            self._loop.drain()
+        self._loop.drain()
 
     # Services between the clients and the backend.
 

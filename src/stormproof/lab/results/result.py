@@ -54,63 +54,21 @@ class Result(Reportable):
         self.why = raw.why
         self.notes = notes
         self.name = name
-        self.metrics: dict[str, Any] = metrics(raw, scenario)
+        figures = self.metrics = metrics(raw, scenario)
         self.series: Series = series(raw, scenario)
-
-    @property
-    def peak_rps(self) -> float:
-        return float(self.metrics["peak_rps"])
-
-    @property
-    def amplification(self) -> float:
-        return _number(self.metrics["amplification"])
-
-    @property
-    def goodput(self) -> float:
-        return float(self.metrics["goodput"])
-
-    @property
-    def recovered(self) -> bool:
-        return bool(self.metrics["recovered"])
-
-    @property
-    def state(self) -> str:
-        return str(self.metrics["state"])
-
-    @property
-    def availability(self) -> float:
-        return _number(self.metrics["availability"])
-
-    @property
-    def recovery_time(self) -> float | None:
-        seconds: float | None = self.metrics["recovery_time"]
-        return seconds
-
-    @property
-    def attempts(self) -> int:
-        return int(self.metrics["attempts"])
-
-    @property
-    def calls(self) -> int:
-        return int(self.metrics["calls"])
-
-    @property
-    def successes(self) -> int:
-        return int(self.metrics["successes"])
-
-    @property
-    def calls_per_success(self) -> float:
-        return _number(self.metrics["calls_per_success"])
-
-    @property
-    def p50(self) -> float | None:
-        seconds: float | None = self.metrics["p50"]
-        return seconds
-
-    @property
-    def p99(self) -> float | None:
-        seconds: float | None = self.metrics["p99"]
-        return seconds
+        self.state: str = figures["state"]
+        self.recovered: bool = figures["recovered"]
+        self.recovery_time: float | None = figures["recovery_time"]
+        self.peak_rps: float = figures["peak_rps"]
+        self.goodput: float = figures["goodput"]
+        self.amplification = _number(figures["amplification"])
+        self.availability = _number(figures["availability"])
+        self.calls_per_success = _number(figures["calls_per_success"])
+        self.calls: int = figures["calls"]
+        self.attempts: int = figures["attempts"]
+        self.successes: int = figures["successes"]
+        self.p50: float | None = figures["p50"]
+        self.p99: float | None = figures["p99"]
 
     @property
     def verdict(self) -> str:
