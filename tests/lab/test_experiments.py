@@ -256,12 +256,9 @@ def test_comparison_with_progress_prints_a_bar(capsys: pytest.CaptureFixture[str
 def test_jobs_ahead_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(experiments, "_AHEAD", 2)
     pool = Counting()
-    rows = experiments.run_all(
-        [experiments.Job("none", None, SCENARIO.replace(duration=4), seed, "exact") for seed in range(7)],
-        pool,
-        None,
-    )
-    assert [row["seed"] for row in rows] == list(range(7))
+    jobs = [experiments.Job("none", None, SCENARIO.replace(duration=4), seed, "exact") for seed in range(7)]
+    rows = experiments.run_all([jobs[:5], jobs[5:]], pool, None)
+    assert [[row["seed"] for row in group] for group in rows] == [list(range(5)), [5, 6]]
     assert pool.jobs == 7
 
 

@@ -163,7 +163,7 @@ def test_backend_answers_as_the_shipped_one(changes: dict[str, Any]) -> None:
         gone = now + rng.choice((0.3, 2.0, math.inf))
         wanted: Any = shipped.offer(now, 0.5, gone, None)
         state["now"] = now
-        end = backend.offer(w.rules[0], state, w, 0, 0, gone)
+        end = backend.offer(w, 0, 0, gone)
         if type(wanted) is tuple:
             assert (end, state["failing"] > 0) == (wanted[0], True)
         elif type(wanted) is float:

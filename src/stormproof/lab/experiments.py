@@ -12,10 +12,10 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, as_completed
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._policy.checks import PolicyWarning
-from .._primitives.options import Options, choice, count
+from .._primitives.options import choice, count
 from .._version import __version__
 from .fingerprint import Unknowable, identity
 from .model.scenario import Scenario
@@ -36,18 +36,15 @@ CALM_ERRORS, _CALM_CALLS, _CALM_CLIENTS = 0.01, 10_000, 1_000
 _AHEAD = 256
 
 
-class Job(Options):
+class Job(NamedTuple):
     """One run to be made, anywhere: it can be pickled. ``whole`` keeps its columns over time too."""
 
-    def __init__(
-        self, name: str, policy: Any, scenario: Scenario, seed: int, engine: str, whole: bool = False
-    ) -> None:
-        self.name = name
-        self.policy = policy
-        self.scenario = scenario
-        self.seed = seed
-        self.engine = engine
-        self.whole = whole
+    name: str
+    policy: Any
+    scenario: Scenario
+    seed: int
+    engine: str
+    whole: bool = False
 
 
 class Keys:
@@ -110,17 +107,14 @@ def compare(
     check_run("compare", scenario, engine)
     _warn_of_mismatches(named, scenario)
     jobs = [
-        Job(name, policy, scenario, seed, engine, whole=seed == chosen[0])
+        [Job(name, policy, scenario, seed, engine, whole=seed == chosen[0]) for seed in chosen]
         for name, policy in named.items()
-        for seed in chosen
     ]
     quiet = calm_leg(scenario)
     legs = [Job(name, policy, quiet, chosen[0], engine) for name, policy in named.items()]
-    rows = run_all([*jobs, *legs], executor, save, progress)
-    by_name = {
-        name: rows[place * len(chosen) : (place + 1) * len(chosen)] for place, name in enumerate(named)
-    }
-    return Comparison(named, scenario, chosen, by_name, dict(zip(named, rows[len(jobs) :], strict=True)))
+    *rows, calm = run_all([*jobs, legs], executor, save, progress)
+    by_name = dict(zip(named, rows, strict=True))
+    return Comparison(named, scenario, chosen, by_name, dict(zip(named, calm, strict=True)))
 
 
 def assert_survives(
@@ -144,7 +138,7 @@ def assert_survives(
     _warn_of_mismatches({"policy": checked}, scenario)
     jobs = [Job("policy", checked, scenario, seed, engine, whole=True) for seed in chosen]
     failed: list[tuple[int, str]] = []
-    for seed, row in zip(chosen, run_all(jobs, None, None), strict=True):
+    for seed, row in zip(chosen, run_all([jobs], None, None)[0], strict=True):
         figures = row["metrics"]
         late = recovery_time is not None and (figures["recovery_time"] or 0.0) > recovery_time
         served = figures["availability"]
@@ -202,22 +196,19 @@ def sweep(
         for name, policy in named.items():
             changed = policy if not options or policy is None else policy.with_(**options)
             places.append((point, name))
-            jobs += [Job(name, changed, own, seed, engine) for seed in chosen]
+            jobs.append([Job(name, changed, own, seed, engine) for seed in chosen])
     _warn_of_mismatches(named, scenario)
     rows = run_all(jobs, executor, save, progress)
-    width = len(chosen)
-    found = [
-        (point, name, rows[index * width : (index + 1) * width]) for index, (point, name) in enumerate(places)
-    ]
-    return Sweep(tuple(over), found)
+    return Sweep(tuple(over), [(*place, runs) for place, runs in zip(places, rows, strict=True)])
 
 
 def run_all(
-    jobs: list[Job], executor: Executor | None, save: Path | None, progress: bool = False
-) -> list[Row]:
-    """The rows of ``jobs``, in their order; what ``save`` already holds is not run again."""
+    groups: list[list[Job]], executor: Executor | None, save: Path | None, progress: bool = False
+) -> list[list[Row]]:
+    """The rows of the jobs, in their order and groups; what ``save`` already holds is not run again."""
     store = ResultStore(save)
     names = Keys()
+    jobs = [job for group in groups for job in group]
     keys = [names.of(place, job) for place, job in enumerate(jobs)]
     if save is not None:
         _warn_of_unknown(names.unknown)
@@ -234,7 +225,8 @@ def run_all(
                 advance()
     finally:
         store.close()
-    return [store.rows[key] for key in keys]
+    rows = iter([store.rows[key] for key in keys])
+    return [list(itertools.islice(rows, len(group))) for group in groups]
 
 
 def _results(jobs: dict[str, Job], executor: Executor | None) -> Iterator[tuple[str, Row]]:

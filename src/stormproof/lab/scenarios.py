@@ -60,7 +60,6 @@ _STORIES = (
             timeout=1,
             arrivals="even",
             resolution=0.05,
-            name="config-reload",
         ),
         _jitters(attempts=6),
     ),
@@ -81,7 +80,6 @@ _STORIES = (
             timeout=1,
             arrivals="even",
             resolution=0.05,
-            name="herd",
         ),
         _jitters(attempts=6),
     ),
@@ -102,7 +100,6 @@ _STORIES = (
             duration=12,
             timeout=1,
             arrivals="even",
-            name="failover",
         ),
         {
             "no jitter": retrying("none"),
@@ -126,7 +123,6 @@ _STORIES = (
             duration=12,
             timeout=2,
             arrivals="even",
-            name="video-players",
         ),
         {
             "three times at once": retrying(backoff=Constant(0), attempts=3),
@@ -148,7 +144,6 @@ _STORIES = (
             outage=Outage(2, 20, "fail"),
             duration=30,
             layers=[Layer("gateway", "same", instances=4), Layer("orders", "same", instances=4)],
-            name="three-layers",
         ),
         {
             "every layer retries all": retrying(retry_exhausted=True),
@@ -172,7 +167,6 @@ _STORIES = (
             timeout=1,
             outage=Outage(10, 10),
             duration=240,
-            name="metastable",
         ),
         {
             "no budget": Policy(Retry(**_ONCE_MORE, budget=None)),
@@ -196,7 +190,6 @@ _STORIES = (
             outage=Outage(5, 5, "fail"),
             faults=[ColdCache(10, cost=4.0, warm=3000)],
             duration=90,
-            name="cold-cache",
         ),
         {
             "no budget": retrying(),
@@ -216,7 +209,6 @@ _STORIES = (
             timeout=1,
             faults=[Deploy(5, 30, instances=10, detect=0.5)],
             duration=50,
-            name="rolling-deploy",
         ),
         {"no retry": None, "default": Policy(Retry(on=ON))},
     ),
@@ -237,7 +229,6 @@ _STORIES = (
             queue=500,
             faults=[Burst(1, 20_000, over=0.1)],
             duration=120,
-            name="reconnects",
         ),
         {
             "every second": Policy(Retry(**_PATIENT, backoff=Constant(1))),

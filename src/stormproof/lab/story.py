@@ -30,7 +30,7 @@ class Story(Options):
         self.title = title
         self.question = question
         self.answer = answer
-        self.scenario = scenario
+        self.scenario = scenario.replace(name=name)
         self.policies = policies
         self.engine = engine
 

@@ -170,17 +170,15 @@ def tune(
     chosen = checked_seeds("tune", seeds)
     policies = [base.with_(**each) for each in options]
     jobs = [
-        Job(f"trial {i}", policy, scenario, one, engine)
+        [Job(f"trial {i}", policy, scenario, one, engine) for one in chosen]
         for i, policy in enumerate(policies)
-        for one in chosen
     ]
-    rows = run_all(jobs, executor, save, progress)
-    width, found = len(chosen), []
-    for i, each in enumerate(options):
-        figures = summary(_counted(rows[i * width : (i + 1) * width], scenario))
+    found = []
+    for rows, each, policy in zip(run_all(jobs, executor, save, progress), options, policies, strict=True):
+        figures = summary(_counted(rows, scenario))
         value = score(figures) if score is not None else figures[goal.minimise]
         excess = goal.excess(figures, scenario)
-        found.append(Trial(each, policies[i], figures, math.inf if value is None else float(value), excess))
+        found.append(Trial(each, policy, figures, math.inf if value is None else float(value), excess))
     return Tuning(found, goal)
 
 

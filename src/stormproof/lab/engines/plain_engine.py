@@ -30,7 +30,6 @@ from .policy_shape import TIMEOUT, Group, Shape
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..._classify.verdict import Verdict
     from ..._primitives.errors import AttemptTimeout
     from ..._strategies.budget.allowance import Allowance, BudgetState
     from ..results.recorder import SoFar
@@ -91,7 +90,7 @@ class PlainDirect(Engine):
         #: Successes recorded and not counted yet: when, the number, and the client, or the call if that made
         #: several attempts.
         self._ahead: deque[tuple[float, int, int | PlainCall]] = deque()
-        self._judged: dict[Refusal | AttemptTimeout, tuple[Exception, Verdict | None]] = {}
+        self._judged = group.judgements
         self._failures = self.recorder.failures
         self._done_at, self._began = self.recorder.done_at.append, self.recorder.began.append
         #: Whether the backend treats clients differently.
@@ -238,7 +237,7 @@ class PlainDirect(Engine):
         self._count_success(call)
 
     def _failed(self, call: PlainCall, failure: Refusal | AttemptTimeout) -> None:
-        error, verdict = self._judged.get(failure) or self._judge(failure)
+        error, verdict = self._judged.get(failure) or self._group.judged(failure)
         retry, budget, owner = self._retry, self._budget, 0
         if retry is None:
             self._end(reason_of(error))
@@ -263,10 +262,6 @@ class PlainDirect(Engine):
             self.at(now + max(0.0, step.left), self._end, reason)
         else:
             self._failures[reason] += 1
-
-    def _judge(self, failure: Refusal | AttemptTimeout) -> tuple[Exception, Verdict | None]:
-        judged = self._judged[failure] = self._group.judged(failure)
-        return judged
 
     def _end(self, reason: str) -> None:
         self._failures[reason] += 1

@@ -113,20 +113,6 @@ class Process:
 class Group:
     """A class of clients: the same policy, each in a process of its own."""
 
-    __slots__ = (
-        "_by_kind",
-        "_judged",
-        "clients",
-        "copier",
-        "draw",
-        "gated",
-        "index",
-        "make_budget",
-        "processes",
-        "shape",
-        "timeout",
-    )
-
     def __init__(self, index: int, form: Shape, clients: int, timeout: float | None, engine: Engine) -> None:
         self.index = index
         self.shape = form
@@ -141,7 +127,8 @@ class Group:
         self.processes: list[Process | None] = [None] * clients
         #: Whether the verdict on a failure depends on its kind alone, not on a function of the user's.
         self._by_kind = retry is not None and isinstance(retry.on, (type, tuple, Classifier))
-        self._judged: dict[Refusal | AttemptTimeout, tuple[Exception, Verdict | None]] = {}
+        #: For each kind of failure: see `judged`.
+        self.judgements: dict[Refusal | AttemptTimeout, tuple[Exception, Verdict | None]] = {}
 
     def process(self, index: int) -> Process:
         """Return the process of this index, made at its first call."""
@@ -155,10 +142,10 @@ class Group:
 
         The verdict is None where a function of the user's is to be asked each time.
         """
-        judged = self._judged.get(failure)
+        judged = self.judgements.get(failure)
         if judged is None:
             error = failure if isinstance(failure, AttemptTimeout) else failure.error()
             retry = self.shape.retry
             verdict = judge_marked(retry.judge, error) if self._by_kind and retry is not None else None
-            judged = self._judged[failure] = error, verdict
+            judged = self.judgements[failure] = error, verdict
         return judged

@@ -6,12 +6,15 @@ Times are seconds from the start of the run. Faults may overlap: capacities and 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ..._primitives.options import Options, choice, count, number, seconds
 
 if TYPE_CHECKING:
     from ..._primitives.options import Seconds
+
+
+T = TypeVar("T")
 
 
 class Fault(Options):
@@ -193,18 +196,13 @@ class StoreLoss(Fault):
         return False
 
 
-def checked(owner: str, value: object) -> tuple[Fault, ...]:
-    """``value`` as a tuple of faults: one, several, or None for none."""
-    if value is None:
-        return ()
-    if isinstance(value, Fault):
-        return (value,)
-    if isinstance(value, (str, bytes, dict)) or not isinstance(value, Iterable):
-        raise TypeError(
-            f"Scenario: {owner} must be a fault such as Outage(2, 0.2), or several, got {value!r}"
-        )
-    faults = tuple(value)
-    for fault in faults:
-        if not isinstance(fault, Fault):
-            raise TypeError(f"Scenario: {owner} must hold faults such as Outage(2, 0.2), got {fault!r}")
-    return faults
+def several(field: str, value: object, kind: type[T], hint: str = "") -> tuple[T, ...]:
+    """``value``, given as ``field`` of a scenario, as a tuple of ``kind``: one, several, or None for none."""
+    if value is None or isinstance(value, kind):
+        return () if value is None else (value,)
+    is_row = isinstance(value, Iterable) and not isinstance(value, (str, bytes, dict))
+    items = tuple(value) if is_row else (value,)
+    for item in items:
+        if not isinstance(item, kind):
+            raise TypeError(f"Scenario: {field} must hold {kind.__name__} objects{hint}, got {item!r}")
+    return items

@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from ..._primitives.options import Options, choice, count, flag, number, plain, seconds
 from .clients_and_layers import Clients, Layer, described, name_of
-from .faults import Burst, Fault, Outage, Spike, checked
+from .faults import Burst, Fault, Outage, Spike, several
 from .spread import Spread
 from .trace import Trace
 
@@ -87,10 +87,7 @@ class Scenario(Options):
         def optional(field: str, value: Seconds | None, above: float | None = None) -> float | None:
             return None if value is None else seconds("Scenario", field, value, above=above)
 
-        outages = checked("outage", outage)
-        for fault in outages:
-            if not isinstance(fault, Outage):
-                raise TypeError(f"Scenario: outage must be an Outage (others go in faults=), got {fault!r}")
+        outages = several("outage", outage, Outage, " (others go in faults=)")
         self.clients = count("Scenario", "clients", clients)
         self.arrival_rps = number("Scenario", "arrival_rps", arrival_rps, least=0)
         self.capacity_rps = number("Scenario", "capacity_rps", capacity_rps, above=0)
@@ -116,9 +113,9 @@ class Scenario(Options):
         self.error_rate = number("Scenario", "error_rate", error_rate, least=0, most=1)
         self.retry_after: float | None = optional("retry_after", retry_after)
         self.cost = number("Scenario", "cost", cost, least=0)
-        self.faults: tuple[Fault, ...] = checked("faults", faults)
-        self.others: tuple[Clients, ...] = _several("others", others, Clients)
-        self.layers: tuple[Layer, ...] = _several("layers", layers, Layer)
+        self.faults: tuple[Fault, ...] = several("faults", faults, Fault, " such as Errors(2, 0.2)")
+        self.others: tuple[Clients, ...] = several("others", others, Clients)
+        self.layers: tuple[Layer, ...] = several("layers", layers, Layer)
         self.fleet = flag("Scenario", "fleet", fleet)
         self.resolution: float | None = optional("resolution", resolution, above=0)
         self.name = None if name is None else name_of("Scenario", name)
@@ -167,7 +164,7 @@ class Scenario(Options):
     @property
     def outages(self) -> tuple[Outage, ...]:
         """The outages, as a tuple."""
-        return checked("outage", self.outage)  # type: ignore[return-value]
+        return several("outage", self.outage, Outage)
 
     @property
     def every_fault(self) -> tuple[Fault, ...]:
@@ -234,18 +231,6 @@ class Scenario(Options):
             data[name] = [described(item) for item in getattr(self, name)]
         data["step"] = self.step
         return data
-
-
-def _several(field: str, value: object, kind: type) -> tuple[Any, ...]:
-    if isinstance(value, kind):
-        return (value,)
-    if isinstance(value, (str, bytes, dict)) or not isinstance(value, Iterable):
-        raise TypeError(f"Scenario: {field} must be several {kind.__name__}, got {value!r}")
-    items = tuple(value)
-    for item in items:
-        if not isinstance(item, kind):
-            raise TypeError(f"Scenario: {field} must hold {kind.__name__} objects, got {item!r}")
-    return items
 
 
 def _latency(value: Any) -> Any:

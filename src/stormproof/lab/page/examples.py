@@ -22,8 +22,8 @@ _TABLE = (
     (
         "breaker",
         "retries behind a breaker",
-        "retry = { attempts = 4 }\n"
-        'breaker = { failure_ratio = 0.5, min_calls = 10, window = "10s", open_for = "2s" }',
+        """retry = { attempts = 4 }
+breaker = { failure_ratio = 0.5, min_calls = 10, window = "10s", open_for = "2s" }""",
     ),
     ("once", "no retries at all", "retry = { attempts = 1 }"),
 )

@@ -78,6 +78,18 @@ def recovered(rows: list[Row]) -> Share:
     return Share(sum(bool(row["metrics"]["recovered"]) for row in rows), len(rows))
 
 
+#: The figures in the table of a comparison, their titles and their formats.
+_TABLE = (
+    ("recovery_time", "after, s", ".2f"),
+    ("peak_rps", "peak, /s", ",.0f"),
+    ("peak_rps_after", "peak after, /s", ",.0f"),
+    ("amplification", "attempts/call", ".3f"),
+    ("availability", "succeeded", ".2%"),
+    ("calm", "in calm", ".2%"),
+    ("availability_after", "in the aftermath", ".2%"),
+    ("hour", "in an hour", ".2%"),
+)
+
 #: Seconds that `Comparison.hour` covers.
 HOUR_S = 3600.0
 
@@ -180,38 +192,15 @@ class Comparison(Reportable):
         return f"Over {len(self.seeds)} seeds it recovers in {self.recovery[name]}."
 
     def __str__(self) -> str:
-        header = (
-            "policy",
-            "state",
-            "recovered",
-            "after, s",
-            "peak, /s",
-            "peak after, /s",
-            "attempts/call",
-            "succeeded",
-            "in calm",
-            "in the aftermath",
-            "in an hour",
-        )
-        rows: list[tuple[str, ...]] = [header]
+        rows = [("policy", "state", "recovered", *(title for _, title, _ in _TABLE))]
         for name in self.names:
-            figures = self.summary[name]
-            rows.append(
-                (
-                    name,
-                    self.state(name),
-                    str(self.recovery[name]),
-                    _text(figures["recovery_time"], ".2f"),
-                    _text(figures["peak_rps"], ",.0f"),
-                    _text(figures["peak_rps_after"], ",.0f"),
-                    _text(figures["amplification"], ".3f"),
-                    _text(figures["availability"], ".2%"),
-                    _text(self.calm[name]["availability"], ".2%"),
-                    _text(figures["availability_after"], ".2%"),
-                    _text(self.hour[name], ".2%"),
-                )
-            )
+            figures = self._figures(name)
+            cells = (_text(figures[key], form) for key, _, form in _TABLE)
+            rows.append((name, self.state(name), str(self.recovery[name]), *cells))
         return "\n".join([*aligned(rows), "", self.verdict])
+
+    def _figures(self, name: str) -> dict[str, Any]:
+        return {**self.summary[name], "calm": self.calm[name]["availability"], "hour": self.hour[name]}
 
     def to_data(self) -> dict[str, Any]:
         """The form that reports and the page read: the first seed's run of each policy, with the summary."""
@@ -223,11 +212,7 @@ class Comparison(Reportable):
                     **first,
                     "name": name,
                     "policy": policy_data(self.policies[name]),
-                    "summary": {
-                        **self.summary[name],
-                        "calm": self.calm[name]["availability"],
-                        "hour": self.hour[name],
-                    },
+                    "summary": self._figures(name),
                     "state": self.state(name),
                     "verdict": f"{first['verdict']} {self._often(name)}",
                 }

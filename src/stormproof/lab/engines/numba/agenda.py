@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 
-from ...model.arrivals import Floats, Ints
 from .compilation import apart, compiled, prefetch
-from .layout import NO_BUDGET, SUCCESS, TIMEOUT, Due, PurseRecord, Rows, RunRules, Slot, State
+from .layout import NO_BUDGET, SUCCESS, TIMEOUT, Due, Rows, World
 
 #: Memory is asked for so many buckets before it is needed.
 _AHEAD = 8
@@ -63,8 +62,9 @@ def _climb(heap: Rows[Due], at: int) -> None:
 
 
 @compiled
-def new_slot(s: State, slots: Rows[Slot]) -> int:
+def new_slot(w: World) -> int:
     """A free slot: the caller has seen to it that there is one."""
+    s, slots = w.state[0], w.slots
     if s.free >= 0:
         index = s.free
         s.free = slots[index].next
@@ -74,14 +74,15 @@ def new_slot(s: State, slots: Rows[Slot]) -> int:
 
 
 @compiled
-def free_slot(s: State, slots: Rows[Slot], at: int) -> None:
-    slots[at].next = s.free
-    s.free = at
+def free_slot(w: World, at: int) -> None:
+    w.slots[at].next = w.state[0].free
+    w.state[0].free = at
 
 
 @compiled
-def put(r: RunRules, s: State, slots: Rows[Slot], heap: Rows[Due], heads: Ints, at: int) -> None:
+def put(w: World, at: int) -> None:
     """Let the event of slot ``at`` happen at its time, which is not past the end."""
+    r, s, slots, heap, heads = w.rules[0], w.state[0], w.slots, w.heap, w.heads
     c = slots[at]
     c.next = -1
     if c.kind == SUCCESS:
@@ -116,19 +117,18 @@ def put(r: RunRules, s: State, slots: Rows[Slot], heap: Rows[Due], heads: Ints, 
 
 
 @compiled
-def ask_for(purses: Rows[PurseRecord], slices: Floats, client: int, all_of_it: bool) -> None:
+def ask_for(w: World, client: int, all_of_it: bool) -> None:
     """The budget of this client will be needed soon: a run of many clients waits for memory most of all."""
-    prefetch(purses, client, 0)
+    prefetch(w.purses, client, 0)
     if all_of_it:
-        for offset in range(0, 8 * slices.shape[1], 64):
-            prefetch(slices, client, offset)
+        for offset in range(0, 8 * w.slices.shape[1], 64):
+            prefetch(w.slices, client, offset)
 
 
 @compiled
-def look_ahead(
-    r: RunRules, s: State, slots: Rows[Slot], heads: Ints, purses: Rows[PurseRecord], slices: Floats
-) -> None:
+def look_ahead(w: World) -> None:
     """Ask for what the events of the buckets after this one will need."""
+    r, s, slots, heads = w.rules[0], w.state[0], w.slots, w.heads
     if s.bucket + 2 * _AHEAD >= len(heads):
         return
     far = heads[s.bucket + 2 * _AHEAD] - 1
@@ -137,25 +137,17 @@ def look_ahead(
         prefetch(slots, far, 64)
     near = heads[s.bucket + _AHEAD] - 1
     if near >= 0 and r.budget != NO_BUDGET and not r.shared:
-        ask_for(purses, slices, slots[near].client, True)
+        ask_for(w, slots[near].client, True)
 
 
 @compiled
-def open_bucket(
-    r: RunRules,
-    s: State,
-    slots: Rows[Slot],
-    heap: Rows[Due],
-    heads: Ints,
-    purses: Rows[PurseRecord],
-    slices: Floats,
-    limit: float,
-) -> None:
+def open_bucket(w: World, limit: float) -> None:
     """The heap is empty: fill it from the first bucket up to ``limit`` that holds anything."""
+    r, s, slots, heap, heads = w.rules[0], w.state[0], w.slots, w.heap, w.heads
     last = min(int(limit * r.wide), len(heads) - 1)
     while s.heap == 0 and s.bucket < last and s.linked > 0:
         s.bucket += 1
-        look_ahead(r, s, slots, heads, purses, slices)
+        look_ahead(w)
         at = heads[s.bucket] - 1
         while at >= 0:
             _enter(heap, s.heap, at, slots[at].time, slots[at].seq)
@@ -168,8 +160,9 @@ def open_bucket(
 
 
 @compiled
-def take(s: State, slots: Rows[Slot], heap: Rows[Due]) -> int:
+def take(w: World) -> int:
     """The slot of the event that is due next; there is one."""
+    s, slots, heap = w.state[0], w.slots, w.heap
     won, lost, soonest = s.won, s.lost, s.soonest
     first = min(won, lost, soonest)
     best, seq = 0, 0

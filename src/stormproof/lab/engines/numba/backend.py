@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import math
 
-from ...model.arrivals import Floats, Ints
+from ...model.arrivals import Floats
 from .compilation import compiled
-from .layout import ERRORS, SERVICE, Cold, Rows, RunRules, State, StretchRecord, Words, World
+from .layout import ERRORS, SERVICE, Rows, State, StretchRecord, World
 from .randomness import draw, spread
 from .rules import take_token
 
@@ -29,8 +29,9 @@ def _finish(row: Rows[StretchRecord], index: int, start: float, work: float) -> 
 
 
 @compiled
-def _amount(r: RunRules, s: State, cold: Rows[Cold], mt: Words, kept: Floats, start: float) -> float:
-    work = spread(mt, kept, SERVICE, r.work_kind, r.work, r.work_sigma)
+def _amount(w: World, start: float) -> float:
+    r, s, cold = w.rules[0], w.state[0], w.cold
+    work = spread(w.mt, w.kept, SERVICE, r.work_kind, r.work, r.work_sigma)
     if s.cold < len(cold) and start >= cold[s.cold].at:
         if s.cold + 1 < len(cold) and start >= cold[s.cold + 1].at:
             s.cold += 1
@@ -51,31 +52,33 @@ def _depth(s: State, line: Floats, now: float) -> int:
 
 
 @compiled
-def _lines_up(r: RunRules, s: State, line: Floats, begun: Ints, start: float) -> None:
+def _lines_up(w: World, start: float) -> None:
     """One more waits, until ``start``."""
+    r, s = w.rules[0], w.state[0]
     s.waited += 1
     if r.queue >= 0:
-        line[(s.line_head + s.line) % len(line)] = start
+        w.line[(s.line_head + s.line) % len(w.line)] = start
         s.line += 1
     if start <= r.duration:
         # It waits no longer at the first sample at or after its start.
         sample = max(0, int(start / r.step) - 1)
         while sample < r.steps - 1 and (sample + 1) * r.step < start:
             sample += 1
-        begun[sample] += 1
+        w.begun[sample] += 1
 
 
 @compiled
-def serve(r: RunRules, s: State, w: World, gone: float, share: float) -> float:
+def serve(w: World, gone: float, share: float) -> float:
     """Return the end of work that arrives now; inf: its caller has gone by then, so drop it; -1: no room."""
-    now, row, free = s.now, w.row, w.free
+    r, s, row, free = w.rules[0], w.state[0], w.row, w.free
+    now = s.now
     start = free[0]
     if start <= now:
         start = now
     else:
         if r.queue >= 0 and _depth(s, w.line, now) >= r.queue:
             return -1.0
-        _lines_up(r, s, w.line, w.begun, start)
+        _lines_up(w, start)
         if r.shed and start >= gone:
             return math.inf
     if start >= s.until:
@@ -86,7 +89,7 @@ def serve(r: RunRules, s: State, w: World, gone: float, share: float) -> float:
         s.span = math.inf if r.fixed == 0 or factor == 0.0 else r.work / factor
     end = start + s.span * share
     if end >= s.until:
-        work = r.work if r.fixed else _amount(r, s, w.cold, w.mt, w.kept, start)
+        work = r.work if r.fixed else _amount(w, start)
         end = _finish(row, s.speed, start, work * share)
     at = 0
     while True:
@@ -104,12 +107,13 @@ def serve(r: RunRules, s: State, w: World, gone: float, share: float) -> float:
 
 
 @compiled
-def offer(r: RunRules, s: State, w: World, step: int, client: int, gone: float) -> float:
+def offer(w: World, step: int, client: int, gone: float) -> float:
     """An attempt arrives in ``step``: when it is served (inf: never), or minus the answer that refuses it.
 
     ``state.failing`` is the answer that it gets when it is served; 0: a success.
     """
-    now, share = s.now, 1.0
+    r, s, share = w.rules[0], w.state[0], 1.0
+    now = s.now
     s.failing = 0
     while now >= w.row[s.holds].ends:
         s.holds += 1
@@ -130,4 +134,4 @@ def offer(r: RunRules, s: State, w: World, step: int, client: int, gone: float) 
             s.last, s.level = now, left
     if share == 0.0:
         return float(-s.failing)
-    return serve(r, s, w, gone, share)
+    return serve(w, gone, share)

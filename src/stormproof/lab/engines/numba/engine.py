@@ -16,16 +16,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...._classify.on_clause import judge_marked
-from ...._primitives.errors import AttemptTimeout
 from ...model.arrivals import Floats, Ints, arrays
-from ...model.backend import Refusal
+from ...model.backend import Refusal, reason_of
 from ...model.faults import ColdCache
 from ...model.scenario import Scenario
 from ...model.spread import Spread
 from ...model.timeline import Stretch, stretches
 from ...results.recorder import PROGRESS_REPORTS, Raw, steps
 from ..engine import ASKED
-from ..policy_shape import Shape, shape
+from ..policy_shape import TIMEOUT, Shape, shape
 from ..processes import limited
 from . import layout
 from .kernel import advance
@@ -52,15 +51,6 @@ _SLOTS = 4096
 _MOST_BUCKETS = 23
 _MOST_QUEUE = 100_000_000
 
-_REASONS = {
-    layout.R_ATTEMPTS: "attempts",
-    layout.R_BUDGET: "budget",
-    layout.R_HINT: "hint",
-    layout.R_WITHIN: "within",
-    layout.R_TIMEOUT: "timeout",
-    layout.R_503: "503",
-    layout.R_429: "429",
-}
 _KINDS = {"fixed": layout.FIXED, "exponential": layout.EXPONENTIAL, "lognormal": layout.LOGNORMAL}
 
 
@@ -195,7 +185,7 @@ def _world(form: Shape, scenario: Scenario, seed: int) -> layout.World:
         purses=layout.records(layout.PurseRecord, purses if kind != layout.NO_BUDGET else 0),
         slices=np.zeros((purses, width)),
         asked=np.zeros(asked, np.uint8),
-        failures=np.zeros(len(_REASONS), np.int64),
+        failures=np.zeros(len(layout.REASONS), np.int64),
         offered=np.zeros(size, np.int64),
         received=np.zeros(size, np.int64),
         done=layout.records(layout.Done, size),
@@ -249,10 +239,8 @@ def _verdicts(form: Shape, answers: list[Refusal | None]) -> layout.Rows[layout.
     """Return the policy's verdict on each answer; the first is the timeout."""
     verdicts = layout.records(layout.VerdictRecord, len(answers))
     for index, refusal in enumerate(answers):
-        error = AttemptTimeout("the simulated attempt took too long") if refusal is None else refusal.error()
-        reason = layout.R_TIMEOUT
-        if refusal is not None:
-            reason = layout.R_503 if refusal.status == 503 else layout.R_429
+        error = TIMEOUT if refusal is None else refusal.error()
+        reason = layout.REASONS.index(reason_of(error))
         verdicts[index]["after"], verdicts[index]["reason"] = math.nan, reason
         if form.retry is None:
             continue
@@ -341,8 +329,8 @@ def _raw(world: layout.World, scenario: Scenario, until: float) -> Raw:
     raw.calls, raw.attempts = int(state["calls"]), int(state["attempts"])
     # What succeeds later may have been written down already.
     raw.successes = int(world.done["count"][:size].sum())
-    raw.failures = {name: int(n) for i, name in _REASONS.items() if (n := world.failures[i])}
-    raw.failures = dict(sorted(raw.failures.items()))
+    counts = zip(layout.REASONS, world.failures.tolist(), strict=True)
+    raw.failures = dict(sorted((reason, count) for reason, count in counts if count))
     raw.queue, raw.budget = world.queue[:size].copy(), world.balance[:size].copy()
     # Few of the bins hold anything: the others are left out before they are ranked.
     first, end = int(state["low"]), int(state["high"]) + 1

@@ -11,7 +11,7 @@ import math
 from ...model.arrivals import Floats, Ints
 from .agenda import ask_for, free_slot, new_slot, open_bucket, put, take
 from .backend import offer
-from .compilation import apart, compiled, kept
+from .compilation import compiled, kept
 from .layout import (
     AGAIN,
     ARRIVE,
@@ -37,16 +37,10 @@ from .layout import (
     TIMEOUT,
     WAITS,
     WINDOW,
-    Done,
-    Due,
     PurseRecord,
-    Rows,
     RunRules,
     Slot,
-    State,
-    StretchRecord,
     VerdictRecord,
-    Words,
     World,
 )
 from .randomness import draw, spread
@@ -60,26 +54,18 @@ _NEVER = 2**63 - 1
 
 
 @compiled
-def begin(
-    r: RunRules,
-    s: State,
-    c: Slot,
-    asked: Words,
-    purses: Rows[PurseRecord],
-    offered: Ints,
-    now: float,
-    client: int,
-) -> None:
+def begin(w: World, c: Slot, now: float, client: int) -> None:
     """A call begins."""
+    r, s = w.rules[0], w.state[0]
     s.now, s.turn = now, _NEVER
     s.calls += 1
     c.step = step_of(r, now)
-    offered[c.step] += 1
+    w.offered[c.step] += 1
     if r.budget != NO_BUDGET:
         if client % r.stride == 0:
-            asked[client // r.stride] = 1
+            w.asked[client // r.stride] = 1
         if r.budget == EARNED or r.budget == WINDOW:
-            purse = purses[0 if r.shared else client]
+            purse = w.purses[0 if r.shared else client]
             open_purse(r, purse, now)
             if r.budget == WINDOW:
                 purse.tally += 1.0
@@ -88,12 +74,11 @@ def begin(
 
 
 @compiled
-def send(
-    r: RunRules, s: State, c: Slot, row: Rows[StretchRecord], mt: Words, kept: Floats, done: Rows[Done]
-) -> None:
+def send(w: World, c: Slot) -> None:
     """An attempt is sent now. Over a network that takes time, its arrival is an event."""
+    r, s = w.rules[0], w.state[0]
     s.attempts += 1
-    done[c.step].tries += 1
+    w.done[c.step].tries += 1
     c.number += 1
     c.gone = s.now + r.timeout
     s.seq += 1
@@ -101,22 +86,21 @@ def send(
     c.half = 0.0
     if r.near:
         return
-    trip = spread(mt, kept, NETWORK, r.latency_kind, r.latency, r.latency_sigma)
-    while s.now >= row[s.holds].ends:
+    trip = spread(w.mt, w.kept, NETWORK, r.latency_kind, r.latency, r.latency_sigma)
+    while s.now >= w.row[s.holds].ends:
         s.holds += 1
-    c.half = (trip + row[s.holds].extra) / 2
+    c.half = (trip + w.row[s.holds].extra) / 2
     s.seq += 1
     c.kind, c.time, c.seq = ARRIVE, s.now + c.half, s.seq
 
 
 @compiled
-def settled(
-    r: RunRules, s: State, c: Slot, purses: Rows[PurseRecord], done: Rows[Done], spreads: Words, end: float
-) -> int:
+def settled(w: World, c: Slot, end: float) -> int:
     """The attempt's answer was given at ``end``, or minus the answer that refuses it: what must happen now.
 
     0 or more: the attempt has failed, for this answer. `WAITS`: for the slot's event. `OVER`: nothing more.
     """
+    r, s = w.rules[0], w.state[0]
     if end < 0.0 and r.near:
         return int(-end)
     s.seq += 1
@@ -125,11 +109,11 @@ def settled(
         c.kind, c.time, c.seq = TIMEOUT, c.gone, c.gone_seq
     elif end < 0.0 or s.failing > 0:
         c.kind, c.answer = REFUSED, int(-end) if end < 0.0 else s.failing
-    elif r.by_success and not (r.counted and count_later(s, purses[c.client], c.time, c.seq)):
+    elif r.by_success and not (r.counted and count_later(s, w.purses[c.client], c.time, c.seq)):
         c.kind = SUCCESS
     else:
         if c.time <= r.duration:
-            succeeded(r, s, done, spreads, c.time, c)
+            succeeded(w, c.time, c)
         return OVER
     return WAITS
 
@@ -148,35 +132,26 @@ def pays(
 
 
 @compiled
-def failed(
-    r: RunRules,
-    s: State,
-    c: Slot,
-    answer: int,
-    verdicts: Rows[VerdictRecord],
-    ceilings: Floats,
-    purses: Rows[PurseRecord],
-    slices: Floats,
-    mt: Words,
-) -> int:
+def failed(w: World, c: Slot, answer: int) -> int:
     """The attempt has failed now: `Course.next`. Why the call has too; `WAITS`: it will be tried again."""
-    now, verdict, who = s.now, verdicts[answer], 0 if r.shared else c.client
+    r, s, verdict = w.rules[0], w.state[0], w.verdicts[answer]
+    now, who = s.now, 0 if r.shared else c.client
     if c.number == 1:
         c.first = now
     if r.counted:
-        count_due(s, purses[who])
+        count_due(s, w.purses[who])
     if r.budget == THROTTLE and verdict.counts:
-        debited(r, purses[who], slices[who], now)
+        debited(r, w.purses[who], w.slices[who], now)
     if not r.retries or not verdict.retry:
         return int(verdict.reason)
     if 0 <= r.attempts <= c.number:
         return R_ATTEMPTS
     hinted = not math.isnan(verdict.after)
     # Also where the wait does not depend on it, as in the exact engine: a later one may.
-    wait = wait_for(r, ceilings, c.number - 1, c.prev, draw(mt, POLICY))
+    wait = wait_for(r, w.ceilings, c.number - 1, c.prev, draw(w.mt, POLICY))
     c.prev = wait
     if hinted:
-        wait = max(wait, verdict.after * (1.0 + 0.1 * draw(mt, POLICY)))
+        wait = max(wait, verdict.after * (1.0 + 0.1 * draw(w.mt, POLICY)))
         if verdict.after > r.max_hint:
             return R_HINT
     left = r.within - (now - c.first)
@@ -186,7 +161,7 @@ def failed(
         # A call that sleeps what is left first may not have ended when the run does.
         return R_WITHIN if not r.clip or now + max(0.0, left) <= r.duration else OVER
     if r.budget != NO_BUDGET:
-        delay = pays(r, c, verdict, purses[who], slices[who], now, left)
+        delay = pays(r, c, verdict, w.purses[who], w.slices[who], now, left)
         if delay < 0.0:
             return R_BUDGET
         wait = max(wait, delay)
@@ -196,57 +171,58 @@ def failed(
 
 
 @compiled
-def stray(s: State, slots: Rows[Slot], at: int) -> int:
+def stray(w: World, at: int) -> int:
     """The caller of the attempt in slot ``at`` will have gone before it arrives, where it is still served.
 
     That is another event, whose slot is returned; -1: it is not so.
     """
-    c = slots[at]
+    c = w.slots[at]
     if c.kind != ARRIVE or c.gone > c.time:
         return -1
-    index = new_slot(s, slots)
-    lost = slots[index]
+    index = new_slot(w)
+    lost = w.slots[index]
     lost.kind, lost.time, lost.seq = STRAY, c.time, c.seq
     lost.client, lost.gone = c.client, c.gone
     c.kind, c.time, c.seq = TIMEOUT, c.gone, c.gone_seq
     return index
 
 
-@apart
-def next_sample(r: RunRules, s: State, slots: Rows[Slot], heap: Rows[Due], heads: Ints) -> None:
+@compiled
+def next_sample(w: World) -> None:
     """Let the gauges be read at the end of the next step."""
+    r, s = w.rules[0], w.state[0]
     if s.samples < r.steps and s.now < r.duration:
         s.seq += 1
-        at = new_slot(s, slots)
-        c = slots[at]
+        at = new_slot(w)
+        c = w.slots[at]
         c.kind, c.seq, c.time = SAMPLE, s.seq, min((s.samples + 1) * r.step, r.duration)
-        put(r, s, slots, heap, heads, at)
+        put(w, at)
 
 
 @compiled
-def happen(w: World, r: RunRules, s: State, c: Slot) -> int:
+def happen(w: World, c: Slot) -> int:
     """Handle the event that slot ``c`` waits for. `WAITS`: another follows, `OVER`: the call has ended."""
-    kind = c.kind
+    r, s, kind = w.rules[0], w.state[0], c.kind
     if kind == SUCCESS:
         who = 0 if r.shared else c.client
         credited(r, w.purses[who], w.slices[who], s.now, c.spent)
-        succeeded(r, s, w.done, w.spreads, s.now, c)
+        succeeded(w, s.now, c)
         return OVER
     if kind == AGAIN:
-        send(r, s, c, w.row, w.mt, w.kept, w.done)
+        send(w, c)
         if not r.near:
             return WAITS
     answer = c.answer if kind == REFUSED else 0
     if kind not in (TIMEOUT, REFUSED):
         # Over no distance a first attempt arrives as its call begins.
         step = c.step if kind == AGAIN and c.number == 1 else step_of(r, s.now)
-        end = offer(r, s, w, step, c.client, c.gone)
+        end = offer(w, step, c.client, c.gone)
         if kind == STRAY:
             return OVER
-        answer = settled(r, s, c, w.purses, w.done, w.spreads, end)
+        answer = settled(w, c, end)
         if answer < 0:
             return answer
-    why = failed(r, s, c, answer, w.verdicts, w.ceilings, w.purses, w.slices, w.mt)
+    why = failed(w, c, answer)
     if why >= 0:
         w.failures[why] += 1
         return OVER
@@ -260,10 +236,10 @@ def advance(w: World, times: Floats, who: Ints, last: bool, most: int, reports: 
     ``last``: no more calls come. ``most`` is the limit of events, ``reports`` the number of progress reports
     per run.
     """
-    r, s, slots, heap, heads = w.rules[0], w.state[0], w.slots, w.heap, w.heads
+    r, s, slots = w.rules[0], w.state[0], w.slots
     calls = len(times)
     if s.seq == 0:
-        next_sample(r, s, slots, heap, heads)
+        next_sample(w)
     for _ in range(most):
         if s.used + 2 > len(slots) and (s.free < 0 or slots[s.free].next < 0):
             return GROW
@@ -271,35 +247,35 @@ def advance(w: World, times: Floats, who: Ints, last: bool, most: int, reports: 
             return MORE
         limit = times[s.next] if s.next < calls else r.duration
         if s.heap == 0 and s.linked > 0:
-            open_bucket(r, s, slots, heap, heads, w.purses, w.slices, limit)
+            open_bucket(w, limit)
         if min(s.won, s.lost, s.soonest) <= limit:
-            at = take(s, slots, heap)
+            at = take(w)
             s.turn = slots[at].seq
         elif s.next < calls:
-            at = new_slot(s, slots)
-            begin(r, s, slots[at], w.asked, w.purses, w.offered, limit, who[s.next])
+            at = new_slot(w)
+            begin(w, slots[at], limit, who[s.next])
             s.next += 1
             if (r.by_success or r.budget == WINDOW) and not r.shared and s.next + _AHEAD < calls:
-                ask_for(w.purses, w.slices, who[s.next + _AHEAD], not w.row[s.holds].quick)
+                ask_for(w, who[s.next + _AHEAD], not w.row[s.holds].quick)
         else:
             return DONE
         c = slots[at]
         if c.kind == SAMPLE:
-            free_slot(s, slots, at)
-            sample(r, s, w.queue, w.balance, w.asked, w.begun, w.purses, w.slices, w.scratch)
-            next_sample(r, s, slots, heap, heads)
+            free_slot(w, at)
+            sample(w)
+            next_sample(w)
             if s.samples * reports // r.steps != s.reported:
                 s.reported = s.samples * reports // r.steps
                 return REPORT
             continue
-        if happen(w, r, s, c) == OVER:
-            free_slot(s, slots, at)
+        if happen(w, c) == OVER:
+            free_slot(w, at)
             continue
-        other = -1 if r.near else stray(s, slots, at)
+        other = -1 if r.near else stray(w, at)
         while at >= 0:
             if slots[at].time <= r.duration:
-                put(r, s, slots, heap, heads, at)
+                put(w, at)
             else:
-                free_slot(s, slots, at)
+                free_slot(w, at)
             at, other = other, -1
     return PAUSE

@@ -143,7 +143,9 @@ class VerdictRecord(NumbaRecord):
     reason: int
 
 
-R_ATTEMPTS, R_BUDGET, R_HINT, R_WITHIN, R_TIMEOUT, R_503, R_429 = range(7)
+#: Why a call fails.
+REASONS = ("attempts", "budget", "hint", "within", "timeout", "503", "429")
+R_ATTEMPTS, R_BUDGET, R_HINT, R_WITHIN = range(4)
 
 #: Sums that make up a window, and what a row of them takes.
 SLICES = 20

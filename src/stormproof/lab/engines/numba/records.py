@@ -8,7 +8,7 @@ import numpy as np
 
 from ...model.arrivals import Floats, Ints
 from .compilation import apart, compiled, kept
-from .layout import RATE, Done, PurseRecord, Rows, RunRules, Slot, State, Words
+from .layout import RATE, PurseRecord, RunRules, Slot, Words, World
 from .rules import count_due, held, settle
 
 
@@ -26,14 +26,15 @@ def bin_of(r: RunRules, bins: int, took: float) -> int:
 
 
 @compiled
-def succeeded(r: RunRules, s: State, done: Rows[Done], spreads: Words, time: float, c: Slot) -> None:
+def succeeded(w: World, time: float, c: Slot) -> None:
     """The call of slot ``c`` succeeds at ``time``."""
+    r, s, done = w.rules[0], w.state[0], w.done
     step, took = step_of(r, time), time - c.began
     done[step].count += 1
     done[step].took += took
     done[c.step].kept += 1
-    place = bin_of(r, spreads.shape[1], took)
-    spreads[step, place] += 1
+    place = bin_of(r, w.spreads.shape[1], took)
+    w.spreads[step, place] += 1
     s.low, s.high = min(s.low, place), max(s.high, place)
 
 
@@ -54,31 +55,22 @@ def settled_balance(r: RunRules, purse: PurseRecord, row: Floats, scratch: Float
     return balance
 
 
-@apart
-def sample(
-    r: RunRules,
-    s: State,
-    queue: Floats,
-    balance: Floats,
-    asked: Words,
-    begun: Ints,
-    purses: Rows[PurseRecord],
-    rows: Floats,
-    scratch: Floats,
-) -> None:
+@compiled
+def sample(w: World) -> None:
     """Read the gauges at the end of a step."""
+    r, s = w.rules[0], w.state[0]
     at = s.samples
-    s.begun += begun[at]
-    queue[at] = s.waited - s.begun
+    s.begun += w.begun[at]
+    w.queue[at] = s.waited - s.begun
     total, some = 0.0, 0
-    for index in range(len(asked)):
-        if asked[index]:
+    for index in range(len(w.asked)):
+        if w.asked[index]:
             who = 0 if r.shared else index * r.stride
             if r.counted:
-                count_due(s, purses[who])
-            total += settled_balance(r, purses[who], rows[who], scratch, s.now)
+                count_due(s, w.purses[who])
+            total += settled_balance(r, w.purses[who], w.slices[who], w.scratch, s.now)
             some += 1
-    balance[at] = total / some if some else math.nan
+    w.balance[at] = total / some if some else math.nan
     s.samples += 1
 
 
