@@ -80,7 +80,7 @@ export class Live {
       this.outcome.show(story.data);
       this.outcome.play();
     }
-    this.state.textContent = "a story";
+    this.state.textContent = "an example";
   }
 
   /** Put a run's scenario and policies into the form. */

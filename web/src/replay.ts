@@ -6,10 +6,10 @@
 import { type Result, bands, letterOf, toneOf } from "./data.ts";
 import { h } from "./dom.ts";
 import { amount, seconds } from "./format.ts";
-import { type Scene, sceneAt } from "./scene.ts";
+import { type Scene, sceneAt, sentence } from "./scene.ts";
 import { colour, onThemeChange } from "./theme.ts";
 
-const LANE = 108;
+const LANE = 124;
 const PLAY_S = 15;
 const MOST_LANES = 6;
 const DOT = 3;
@@ -135,12 +135,12 @@ export class Replay {
       const scene = sceneAt(run, this.place, patience);
       const title = `${runs.length > 1 ? `${letterOf(i)} ` : ""}${run.name}`;
       lane(pen, { scene, title, tone: toneOf(i), top: i * LANE, width, longest, busiest, clock });
-      return `${title}: ${amount(scene.received)} received a second, ${amount(scene.goodput)} answered in time, ${amount(scene.waiting)} waiting`;
+      return `${title}: ${amount(scene.received)} received a second, ${amount(scene.goodput)} answered in time, ${amount(scene.waiting)} waiting. ${sentence(scene)}`;
     });
     const time = this.grid[this.place] ?? 0;
     const fault = bands(result.scenario).find(({ at, lasts }) => time >= at && time < at + lasts);
     this.caption.textContent = `t = ${seconds(time)}${fault ? `, the fault (${fault.name})` : ""}`;
-    this.canvas.setAttribute("aria-label", `At ${seconds(time)}. ${words.join(". ")}.`);
+    this.canvas.setAttribute("aria-label", `At ${seconds(time)}. ${words.join(" ")}`);
   }
 }
 
@@ -159,13 +159,14 @@ interface LanePicture {
 function lane(pen: CanvasRenderingContext2D, { scene, title, tone, top, width, longest, busiest, clock }: LanePicture): void {
   const ink = colour(`run-${tone}`);
   const muted = colour("muted");
-  const middle = top + 62;
+  const middle = top + 78;
   const narrow = width < 560;
   const queueFrom = narrow ? 46 : 130;
   const backend = width - (narrow ? 84 : 150);
   text(pen, title, 12, top + 16, colour("ink"), "600 12.5px system-ui, sans-serif", backend - 20);
   const counts = `${amount(scene.received)}/s in · ${amount(scene.waiting)} waiting · ${amount(scene.goodput)}/s answered in time`;
-  text(pen, counts, 12, top + 32, muted, "11.5px ui-monospace, monospace", width - 24);
+  text(pen, sentence(scene), 12, top + 33, colour("ink"), "12.5px system-ui, sans-serif", width - 24);
+  text(pen, counts, 12, top + 49, muted, "11.5px ui-monospace, monospace", width - 24);
 
   // The queue, full from the backend on. What has waited longest is served next, and its caller has gone first.
   const rows = 4;
@@ -194,7 +195,7 @@ function lane(pen: CanvasRenderingContext2D, { scene, title, tone, top, width, l
   // What stands where, for a reader who sees such a picture for the first time.
   const small = "10.5px system-ui, sans-serif";
   for (const [word, x] of [["callers", 12], ["waiting", backend - 52], ["server", backend - 1], ["answers", Math.min(backend + 38, width - 44)]] as const) {
-    text(pen, word, x, top + 97, muted, small, 60);
+    text(pen, word, x, top + 113, muted, small, 60);
   }
   if (!scene.working) text(pen, "✕", backend + 10, middle + 6, colour("outage-text"), "600 14px system-ui, sans-serif", 20);
   const busy = scene.working && (scene.waiting > 0 || scene.goodput > 0);

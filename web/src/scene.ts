@@ -27,3 +27,14 @@ export function sceneAt(run: Pick<Run, "series">, place: number, timeout: number
     working: at("capacity") > 0,
   };
 }
+
+/** What happens at this moment, for a reader who sees such a picture for the first time. */
+export function sentence({ offered, received, goodput, waiting, late, working }: Scene): string {
+  if (!working) return waiting > 0 ? "The server is stuck: requests pile up." : received > 0 ? "The server refuses everything." : "";
+  if (goodput >= 0.9 * offered) return offered > 0 ? "Answers come in time." : "";
+  const again = received > 1.25 * offered;
+  if (late > 0 && goodput < 0.5 * offered) {
+    return again ? "Answers come too late, so callers ask again." : "Answers come too late: the callers have gone.";
+  }
+  return again ? "Some calls fail, and ask again." : "Some calls fail.";
+}
