@@ -1,6 +1,6 @@
 /** The channels of the strip chart: which columns each one draws, and how it is read. */
 
-import type { Column, ColumnName, Run } from "./data.ts";
+import type { Column, ColumnName, Metrics, Run } from "./data.ts";
 import { amount, percent, seconds, times } from "./format.ts";
 
 /** Style of a line: by the run's own colour and dash, or as a grey line all runs share. */
@@ -15,6 +15,8 @@ export interface Trace {
   format: (value: number | null | undefined) => string;
   /** Figure of the whole run, shown while no moment is chosen. */
   summary: "peak" | "low" | "mean";
+  /** That figure, where the result has it: its window may be longer than a step of the column. */
+  figure?: (metrics: Metrics) => number | null;
 }
 
 export interface Channel {
@@ -43,7 +45,7 @@ export const CHANNELS: readonly Channel[] = [
     traces: [
       line("capacity", "capacity", amount, { stroke: "capacity" }),
       line("offered", "offered", amount, { stroke: "offered", summary: "mean" }),
-      line("received", "received"),
+      line("received", "received", amount, { figure: (metrics) => metrics.peak_rps }),
     ],
   },
   {
@@ -102,6 +104,12 @@ export function onGrid(column: Column, length: number, positive = false): Column
     made[i] = value === undefined || value === null || (positive && value <= 0) ? null : value;
   }
   return made;
+}
+
+/** Reading of a trace over a whole run. */
+export function whole(trace: Trace, run: { series: Run["series"]; metrics?: Metrics } | undefined): number | null {
+  const known = run?.metrics && trace.figure?.(run.metrics);
+  return known ?? summary(run?.series[trace.column] ?? [], trace.summary);
 }
 
 /** The peak, the low or the mean of a column; `null` if it holds nothing. */

@@ -4,14 +4,14 @@
  */
 
 import uPlot from "uplot";
-import { CHANNELS, type Channel, type Trace, isShared, nearest, onGrid, sharedTime, summary } from "./channels.ts";
-import { type Band, type Series, letterOf, marked, toneOf } from "./data.ts";
+import { CHANNELS, type Channel, type Trace, isShared, nearest, onGrid, sharedTime, whole } from "./channels.ts";
+import { type Band, type Metrics, type Series, letterOf, marked, toneOf } from "./data.ts";
 import { h } from "./dom.ts";
 import { amount, seconds } from "./format.ts";
 import { colour, onThemeChange } from "./theme.ts";
 
 export interface Picture {
-  runs: { name: string; series: Series }[];
+  runs: { name: string; series: Series; metrics?: Metrics }[];
   bands: Band[];
   duration: number;
 }
@@ -178,8 +178,8 @@ export class Strip {
     const words: string[] = [];
     for (const lane of this.lanes) {
       for (const { run, trace, value, kind } of lane.cells) {
-        const column = this.picture.runs[run]?.series[trace.column] ?? [];
-        const number = this.at === null ? summary(column, trace.summary) : (column[this.at] ?? null);
+        const drawn = this.picture.runs[run];
+        const number = this.at === null ? whole(trace, drawn) : (drawn?.series[trace.column][this.at] ?? null);
         value.textContent = trace.format(number);
         kind.textContent = this.at === null ? trace.summary : "now";
         const letter = isShared(trace) || this.picture.runs.length < 2 ? "" : ` ${letterOf(run)}`;

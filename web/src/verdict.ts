@@ -72,12 +72,15 @@ export function situation(scenario: Scenario): string {
     .join(" ");
 }
 
+/** `text` with its numbers and their units on one line. */
+export const joined = (text: string): string => text.replace(/(\d) (?=(?:ms|s)\b)/g, "$1\u00a0");
+
 /** The headline, then one card per run: a stamp, the verdict, and the sentence that explains the curve. */
 export function showVerdict(place: Element, result: Result): void {
   const several = result.runs.length > 1;
   fill(
     place,
-    result.headline ? h("p.headline", { id: "headline" }, result.headline) : null,
+    result.headline ? h("p.headline", { id: "headline" }, joined(result.headline)) : null,
     h("p.situation", { id: "situation" }, situation(result.scenario)),
     h("div.cards", {}, ...result.runs.map((run, i) => card(run, i, several))),
     result.verdict ? h("p.compared", {}, result.verdict) : null,

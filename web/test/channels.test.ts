@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { CHANNELS, isShared, nearest, onGrid, sharedTime, spread, summary } from "../src/channels.ts";
-import { COLUMNS, emptySeries } from "../src/data.ts";
+import { CHANNELS, isShared, nearest, onGrid, sharedTime, spread, summary, whole } from "../src/channels.ts";
+import { COLUMNS, type Metrics, emptySeries } from "../src/data.ts";
 
 test("every column is drawn on some channel", () => {
   const drawn = new Set(CHANNELS.flatMap((channel) => channel.traces.map((trace) => trace.column)));
@@ -45,4 +45,12 @@ test("rows are spread evenly and hold the first and the last", () => {
   assert.equal(rows[0], 0);
   assert.equal(rows.at(-1), 599);
   assert.equal(new Set(rows).size, 61);
+});
+
+test("the peak load beside its channel is that of the verdict", () => {
+  const trace = CHANNELS[0]?.traces.find(({ column }) => column === "received");
+  assert.ok(trace);
+  const series = { ...emptySeries(), received: [10, 400, 20] };
+  assert.equal(whole(trace, { series }), 400);
+  assert.equal(whole(trace, { series, metrics: { peak_rps: 277 } as Metrics }), 277);
 });

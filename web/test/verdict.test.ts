@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Metrics } from "../src/data.ts";
-import { FIGURES, winner } from "../src/verdict.ts";
+import { FIGURES, joined, winner } from "../src/verdict.ts";
 
 const metrics = (changes: Partial<Metrics>): { metrics: Metrics } => ({
   metrics: {
@@ -49,4 +49,8 @@ test("a run alone wins nothing, and what is missing is not compared", () => {
   assert.ok(figure);
   assert.equal(winner(figure, [metrics({})]), null);
   assert.equal(judged("Peak load", { peak_rps: null }, {}), null);
+});
+
+test("a number and its unit stay on one line", () => {
+  assert.equal(joined("it comes back after 10.6 s; with 250 ms more"), "it comes back after 10.6\u00a0s; with 250\u00a0ms more");
 });
