@@ -42,6 +42,7 @@ def _jitters(**options: object) -> dict[str, Policy | None]:
 _ONCE_MORE: dict[str, Any] = {"on": ON, "attempts": 2, "backoff": Constant(0)}
 _PATIENT: dict[str, Any] = {"on": ON, "attempts": None, "within": 120.0, "budget": None}
 
+#: Of a scenario, the clients, their calls a second and the capacity come first.
 _STORIES = (
     Story(
         "config-reload",
@@ -52,14 +53,7 @@ _STORIES = (
         "spread out, and jitter has nothing to mend. Without retries those hundred calls fail, with them "
         "none does.",
         Scenario(
-            clients=1000,
-            arrival_rps=500,
-            capacity_rps=1000,
-            outage=Outage(2, 0.2, "fail"),
-            duration=6,
-            timeout=1,
-            arrivals="even",
-            resolution=0.05,
+            1000, 500, 1000, Outage(2, 0.2, "fail"), duration=6, timeout=1, arrivals="even", resolution=0.05
         ),
         _jitters(attempts=6),
     ),
@@ -92,15 +86,7 @@ _STORIES = (
         "before, so jitter alone mends little. A budget earned by success ends the retrying within the "
         "outage: the recovering service sees its usual load and nothing more, for the price of 17 % failed "
         "calls in these 12 s, not 11 to 14 %.",
-        Scenario(
-            clients=100_000,
-            arrival_rps=100_000,
-            capacity_rps=120_000,
-            outage=Outage(2, 2, "fail"),
-            duration=12,
-            timeout=1,
-            arrivals="even",
-        ),
+        Scenario(100_000, 100_000, 120_000, Outage(2, 2, "fail"), duration=12, timeout=1, arrivals="even"),
         {
             "no jitter": retrying("none"),
             "full jitter": retrying("full"),
@@ -116,13 +102,7 @@ _STORIES = (
         "without a wait. One retry with full jitter, and no more than one in 30 s, brings half of them "
         "through, and one retry per player is the most that the origin can see.",
         Scenario(
-            clients=25_000_000,
-            arrival_rps=6_250_000,
-            capacity_rps=7_500_000,
-            outage=Outage(2, 0.1, "fail"),
-            duration=12,
-            timeout=2,
-            arrivals="even",
+            25_000_000, 6_250_000, 7_500_000, Outage(2, 0.1, "fail"), duration=12, timeout=2, arrivals="even"
         ),
         {
             "three times at once": retrying(backoff=Constant(0), attempts=3),
@@ -160,14 +140,7 @@ _STORIES = (
         "caller waits for keep the backend busy with more of it. A budget earned by success earns nothing, "
         "the retries end, and the queue drains at the spare 20/s: it takes about 160 s, but it recovers by "
         "itself.",
-        Scenario(
-            clients=1,
-            arrival_rps=280,
-            capacity_rps=300,
-            timeout=1,
-            outage=Outage(10, 10),
-            duration=240,
-        ),
+        Scenario(1, 280, 300, Outage(10, 10), timeout=1, duration=240),
         {
             "no budget": Policy(Retry(**_ONCE_MORE, budget=None)),
             "a budget refilled by time": Policy(Retry(**_ONCE_MORE, budget=RateBudget())),
@@ -186,8 +159,8 @@ _STORIES = (
             clients=50,
             arrival_rps=200,
             capacity_rps=400,
-            timeout=1,
             outage=Outage(5, 5, "fail"),
+            timeout=1,
             faults=[ColdCache(10, cost=4.0, warm=3000)],
             duration=90,
         ),
@@ -202,14 +175,7 @@ _STORIES = (
         "Ten instances restart one after the other, 3 s each; for half a second each, its share of the "
         "calls is refused.",
         "Without retries 1 % of the calls fail. With the default policy none does, for 1 % more load.",
-        Scenario(
-            clients=100,
-            arrival_rps=400,
-            capacity_rps=500,
-            timeout=1,
-            faults=[Deploy(5, 30, instances=10, detect=0.5)],
-            duration=50,
-        ),
+        Scenario(100, 400, 500, timeout=1, faults=[Deploy(5, 30, instances=10, detect=0.5)], duration=50),
         {"no retry": None, "default": Policy(Retry(on=ON))},
     ),
     Story(
@@ -221,15 +187,7 @@ _STORIES = (
         "server needs for 20,000 of them, but the one with nine attempts per call, the other with three. "
         "Without jitter the crowd stays a crowd: it comes back together, the queue takes 500, and a third "
         "of the calls fail in two minutes.",
-        Scenario(
-            clients=20_000,
-            arrival_rps=200,
-            capacity_rps=1000,
-            timeout=2,
-            queue=500,
-            faults=[Burst(1, 20_000, over=0.1)],
-            duration=120,
-        ),
+        Scenario(20_000, 200, 1000, timeout=2, queue=500, faults=[Burst(1, 20_000, over=0.1)], duration=120),
         {
             "every second": Policy(Retry(**_PATIENT, backoff=Constant(1))),
             "exponential, no jitter": Policy(

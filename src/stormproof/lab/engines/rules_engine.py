@@ -18,12 +18,12 @@ from ..._classify.on_clause import judge_marked
 from ..._classify.verdict import Verdict
 from ..._context.deadlines import Scope
 from ..._primitives.errors import BudgetExhausted, CircuitOpen, DeadlineExceeded
+from ..._strategies.retry.rules.decision import Course
 from ..model.backend import Refusal, reason_of
 from ..model.scenario import Scenario
-from .calls import Call
 from .engine import Engine, no_collection
 from .gates import admitted, all_failed, all_passed
-from .policy_shape import TIMEOUT, Group, Shape
+from .policy_shape import TIMEOUT, Group, Process, Shape
 
 if TYPE_CHECKING:
     from ..results.recorder import SoFar
@@ -34,6 +34,32 @@ _REFUSALS: dict[str, Exception] = {
     "deadline": DeadlineExceeded(),
     "within": DeadlineExceeded(scope="within"),
 }
+
+
+class Call(Course):
+    """One call under way: its course, the process that makes it, and whatever else may concern it.
+
+    Without a `Retry` it has no course, since its first failure is its end.
+    """
+
+    __slots__ = ("began", "held", "outer", "process", "scope", "tries", "waiting")
+
+    def __init__(self, process: Process, began: float, key: int) -> None:
+        self.process = process
+        self.began = began
+        budget, retry = process.budget, process.group.shape.retry
+        if retry is not None:
+            if process.keyed:
+                budget = budget.pick((key,), {})
+            super().__init__(retry, budget, None, process.certain)
+            self.number = 1
+        self.scope: Scope | None = None
+        #: What the gates want to be settled with.
+        self.outer: list[Any] | None = None
+        self.held: list[Any] | None = None
+        self.tries = 0
+        #: The number of the attempt whose answer is awaited; 0: none.
+        self.waiting = 0
 
 
 class Direct(Engine):

@@ -19,7 +19,7 @@ from ..._classify.exhaustion import Mark, exhausted_by, mark
 from ..._classify.stops import REFUSALS, stopped
 from ..._context import deadlines
 from ..._events import bus
-from ..._policy import checks
+from ..._policy.checks import PolicyWarning
 from ..._policy.policy import Policy
 from ..._primitives.errors import RetryAfter, StormproofError
 from ..._strategies.breaker.breaker import Breaker
@@ -49,26 +49,14 @@ class DrivenProcess:
     __slots__ = ("breakers", "budget", "call")
 
     def __init__(self, row: tuple[Any, ...], engine: Engine, function: object) -> None:
-        parts = engine.copier.strategies(row)
-        policy = _quietly(parts, engine)
+        with warnings.catch_warnings():
+            # The original has already given them.
+            warnings.simplefilter("ignore", PolicyWarning)
+            policy = Policy(*engine.copier.strategies(row), clock=engine.clock, rng=engine.draw)
         hedges = (part.budget_in(policy) for part in policy.strategies if isinstance(part, Hedge))
         self.budget: object = policy.retry_budget or next(hedges, None)
         self.breakers = [part for part in policy.strategies if isinstance(part, Breaker)]
         self.call: Any = policy(function)
-
-
-def _quietly(parts: list[Any], engine: Engine) -> Policy:
-    """Return the policy of ``parts`` without warnings: the original has already given them."""
-    try:
-        doubtful = bool(checks.check(tuple(parts)))
-    except ValueError:
-        # A hedge learns what it pays only in its policy, which checks again.
-        doubtful = True
-    if not doubtful:
-        return Policy(*parts, clock=engine.clock, rng=engine.draw)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", checks.PolicyWarning)
-        return Policy(*parts, clock=engine.clock, rng=engine.draw)
 
 
 class DrivenGroup:

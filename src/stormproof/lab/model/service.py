@@ -131,20 +131,27 @@ class FirstCome:
         return end
 
 
-class Queued:
+class Evented:
+    """Base of the orders in which the end of a piece of work is not known when it arrives."""
+
+    def __init__(self, scenario: Scenario, work: Work, capacity: Capacity, agenda: Agenda) -> None:
+        self._work = work
+        self._capacity = capacity
+        self._agenda = agenda
+        self._queue = math.inf if scenario.queue is None else scenario.queue
+        self._workers = scenario.workers
+
+
+class Queued(Evented):
     """Workers that take the next request when they become free: the oldest of those that wait, or the newest.
 
     How much work it is may depend on how many there are then.
     """
 
     def __init__(self, scenario: Scenario, work: Work, capacity: Capacity, agenda: Agenda) -> None:
+        super().__init__(scenario, work, capacity, agenda)
         self._newest = scenario.order == "lifo"
-        self._work = work
-        self._capacity = capacity
-        self._agenda = agenda
         self._shed = scenario.shed
-        self._queue = math.inf if scenario.queue is None else scenario.queue
-        self._workers = scenario.workers
         self._busy = 0
         self._waiting: deque[tuple[float, Callable[[], None], float]] = deque()
 
@@ -185,18 +192,14 @@ class Queued:
         self._busy -= 1
 
 
-class Shared:
+class Shared(Evented):
     """Processor sharing: all that is there is served at once, each at the same speed.
 
     With ``workers`` or fewer of them, each has a worker to itself.
     """
 
     def __init__(self, scenario: Scenario, work: Work, capacity: Capacity, agenda: Agenda) -> None:
-        self._work = work
-        self._capacity = capacity
-        self._agenda = agenda
-        self._queue = math.inf if scenario.queue is None else scenario.queue
-        self._workers = scenario.workers
+        super().__init__(scenario, work, capacity, agenda)
         #: (what ``_done`` must reach, number, callback)
         self._jobs: list[tuple[float, int, Callable[[], None]]] = []
         self._count = 0

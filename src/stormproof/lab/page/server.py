@@ -156,13 +156,9 @@ def application(hosts: frozenset[str], token: str, ready: Callable[[], None] | N
         Route("/", lab.page, methods=["GET"]),
         Route("/api/setup", lab.setup, methods=["GET"]),
         Route("/api/story", lab.story, methods=["GET"]),
-        Route("/api/policy", lab.policy, methods=["POST"]),
-        Route("/api/open", lab.open, methods=["POST"]),
-        Route("/api/save", lab.save, methods=["POST"]),
-        Route("/api/run", lab.run, methods=["POST"]),
-        Route("/api/cancel", lab.cancel, methods=["POST"]),
-        Route("/api/report", lab.report, methods=["POST"]),
     ]
+    posted = (lab.policy, lab.open, lab.save, lab.run, lab.cancel, lab.report)
+    routes += [Route(f"/api/{call.__name__}", call, methods=["POST"]) for call in posted]
     expected = (ValueError, TypeError, Busy)
     handlers: Any = dict.fromkeys(expected, _on_problem)
     return Guard(Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers), hosts, token)

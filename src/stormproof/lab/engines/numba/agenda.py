@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from .compilation import apart, compiled, prefetch
-from .layout import NO_BUDGET, SUCCESS, TIMEOUT, Due, Rows, World
+from .layout import NO_BUDGET, SUCCESS, TIMEOUT, Due, Rows, Slot, World
 
 #: Memory is asked for so many buckets before it is needed.
 _AHEAD = 8
@@ -80,29 +80,33 @@ def free_slot(w: World, at: int) -> None:
 
 
 @compiled
+def _comes_last(slots: Rows[Slot], tail: int, c: Slot) -> bool:
+    """Return True if the event ``c`` comes after that of slot ``tail``; -1: there is none."""
+    if tail < 0 or c.time != slots[tail].time:
+        return bool(tail < 0 or c.time > slots[tail].time)
+    return bool(c.seq > slots[tail].seq)
+
+
+@compiled
 def put(w: World, at: int) -> None:
     """Let the event of slot ``at`` happen at its time, which is not past the end."""
     r, s, slots, heap, heads = w.rules[0], w.state[0], w.slots, w.heap, w.heads
     c = slots[at]
     c.next = -1
-    if c.kind == SUCCESS:
-        tail = s.won_tail
-        if tail < 0 or c.time > slots[tail].time or (c.time == slots[tail].time and c.seq > slots[tail].seq):
-            if tail < 0:
-                s.won_head, s.won = at, c.time
-            else:
-                slots[tail].next = at
-            s.won_tail = at
-            return
-    elif c.kind == TIMEOUT:
-        tail = s.lost_tail
-        if tail < 0 or c.time > slots[tail].time or (c.time == slots[tail].time and c.seq > slots[tail].seq):
-            if tail < 0:
-                s.lost_head, s.lost = at, c.time
-            else:
-                slots[tail].next = at
-            s.lost_tail = at
-            return
+    if c.kind == SUCCESS and _comes_last(slots, s.won_tail, c):
+        if s.won_tail < 0:
+            s.won_head, s.won = at, c.time
+        else:
+            slots[s.won_tail].next = at
+        s.won_tail = at
+        return
+    if c.kind == TIMEOUT and _comes_last(slots, s.lost_tail, c):
+        if s.lost_tail < 0:
+            s.lost_head, s.lost = at, c.time
+        else:
+            slots[s.lost_tail].next = at
+        s.lost_tail = at
+        return
     bucket = min(int(c.time * r.wide), len(heads) - 1)
     if bucket <= s.bucket:
         _enter(heap, s.heap, at, c.time, c.seq)

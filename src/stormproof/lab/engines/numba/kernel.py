@@ -9,40 +9,11 @@ from __future__ import annotations
 import math
 
 from ...model.arrivals import Floats, Ints
+from . import layout
 from .agenda import ask_for, free_slot, new_slot, open_bucket, put, take
 from .backend import offer
 from .compilation import compiled, kept
-from .layout import (
-    AGAIN,
-    ARRIVE,
-    DONE,
-    EARNED,
-    GROW,
-    MORE,
-    NETWORK,
-    NO_BUDGET,
-    OVER,
-    PAUSE,
-    POLICY,
-    R_ATTEMPTS,
-    R_BUDGET,
-    R_HINT,
-    R_WITHIN,
-    REFUSED,
-    REPORT,
-    SAMPLE,
-    STRAY,
-    SUCCESS,
-    THROTTLE,
-    TIMEOUT,
-    WAITS,
-    WINDOW,
-    PurseRecord,
-    RunRules,
-    Slot,
-    VerdictRecord,
-    World,
-)
+from .layout import PurseRecord, RunRules, Slot, VerdictRecord, World
 from .randomness import draw, spread
 from .records import sample, step_of, succeeded
 from .rules import count_due, count_later, credited, debited, open_purse, reserve, wait_for, withdraw
@@ -61,15 +32,15 @@ def begin(w: World, c: Slot, now: float, client: int) -> None:
     s.calls += 1
     c.step = step_of(r, now)
     w.offered[c.step] += 1
-    if r.budget != NO_BUDGET:
+    if r.budget != layout.NO_BUDGET:
         if client % r.stride == 0:
             w.asked[client // r.stride] = 1
-        if r.budget == EARNED or r.budget == WINDOW:
+        if r.budget == layout.EARNED or r.budget == layout.WINDOW:
             purse = w.purses[0 if r.shared else client]
             open_purse(r, purse, now)
-            if r.budget == WINDOW:
+            if r.budget == layout.WINDOW:
                 purse.tally += 1.0
-    c.kind, c.number, c.client, c.began = AGAIN, 0, client, now
+    c.kind, c.number, c.client, c.began = layout.AGAIN, 0, client, now
     c.first = c.prev = c.spent = math.nan
 
 
@@ -86,12 +57,12 @@ def send(w: World, c: Slot) -> None:
     c.half = 0.0
     if r.near:
         return
-    trip = spread(w.mt, w.kept, NETWORK, r.latency_kind, r.latency, r.latency_sigma)
+    trip = spread(w.mt, w.kept, layout.NETWORK, r.latency_kind, r.latency, r.latency_sigma)
     while s.now >= w.row[s.holds].ends:
         s.holds += 1
     c.half = (trip + w.row[s.holds].extra) / 2
     s.seq += 1
-    c.kind, c.time, c.seq = ARRIVE, s.now + c.half, s.seq
+    c.kind, c.time, c.seq = layout.ARRIVE, s.now + c.half, s.seq
 
 
 @compiled
@@ -106,16 +77,16 @@ def settled(w: World, c: Slot, end: float) -> int:
     s.seq += 1
     c.seq, c.time = s.seq, (end if end >= 0.0 else s.now) + c.half
     if c.time >= c.gone:
-        c.kind, c.time, c.seq = TIMEOUT, c.gone, c.gone_seq
+        c.kind, c.time, c.seq = layout.TIMEOUT, c.gone, c.gone_seq
     elif end < 0.0 or s.failing > 0:
-        c.kind, c.answer = REFUSED, int(-end) if end < 0.0 else s.failing
+        c.kind, c.answer = layout.REFUSED, int(-end) if end < 0.0 else s.failing
     elif r.by_success and not (r.counted and count_later(s, w.purses[c.client], c.time, c.seq)):
-        c.kind = SUCCESS
+        c.kind = layout.SUCCESS
     else:
         if c.time <= r.duration:
             succeeded(w, c.time, c)
-        return OVER
-    return WAITS
+        return layout.OVER
+    return layout.WAITS
 
 
 @compiled
@@ -140,34 +111,34 @@ def failed(w: World, c: Slot, answer: int) -> int:
         c.first = now
     if r.counted:
         count_due(s, w.purses[who])
-    if r.budget == THROTTLE and verdict.counts:
+    if r.budget == layout.THROTTLE and verdict.counts:
         debited(r, w.purses[who], w.slices[who], now)
     if not r.retries or not verdict.retry:
         return int(verdict.reason)
     if 0 <= r.attempts <= c.number:
-        return R_ATTEMPTS
+        return layout.R_ATTEMPTS
     hinted = not math.isnan(verdict.after)
     # Also where the wait does not depend on it, as in the exact engine: a later one may.
-    wait = wait_for(r, w.ceilings, c.number - 1, c.prev, draw(w.mt, POLICY))
+    wait = wait_for(r, w.ceilings, c.number - 1, c.prev, draw(w.mt, layout.POLICY))
     c.prev = wait
     if hinted:
-        wait = max(wait, verdict.after * (1.0 + 0.1 * draw(w.mt, POLICY)))
+        wait = max(wait, verdict.after * (1.0 + 0.1 * draw(w.mt, layout.POLICY)))
         if verdict.after > r.max_hint:
-            return R_HINT
+            return layout.R_HINT
     left = r.within - (now - c.first)
     if hinted and 0.0 < left < wait:
         left = wait
     if wait > left:
         # A call that sleeps what is left first may not have ended when the run does.
-        return R_WITHIN if not r.clip or now + max(0.0, left) <= r.duration else OVER
-    if r.budget != NO_BUDGET:
+        return layout.R_WITHIN if not r.clip or now + max(0.0, left) <= r.duration else layout.OVER
+    if r.budget != layout.NO_BUDGET:
         delay = pays(r, c, verdict, w.purses[who], w.slices[who], now, left)
         if delay < 0.0:
-            return R_BUDGET
+            return layout.R_BUDGET
         wait = max(wait, delay)
     s.seq += 1
-    c.kind, c.time, c.seq = AGAIN, now + wait, s.seq
-    return WAITS
+    c.kind, c.time, c.seq = layout.AGAIN, now + wait, s.seq
+    return layout.WAITS
 
 
 @compiled
@@ -177,13 +148,13 @@ def stray(w: World, at: int) -> int:
     That is another event, whose slot is returned; -1: it is not so.
     """
     c = w.slots[at]
-    if c.kind != ARRIVE or c.gone > c.time:
+    if c.kind != layout.ARRIVE or c.gone > c.time:
         return -1
     index = new_slot(w)
     lost = w.slots[index]
-    lost.kind, lost.time, lost.seq = STRAY, c.time, c.seq
+    lost.kind, lost.time, lost.seq = layout.STRAY, c.time, c.seq
     lost.client, lost.gone = c.client, c.gone
-    c.kind, c.time, c.seq = TIMEOUT, c.gone, c.gone_seq
+    c.kind, c.time, c.seq = layout.TIMEOUT, c.gone, c.gone_seq
     return index
 
 
@@ -195,7 +166,7 @@ def next_sample(w: World) -> None:
         s.seq += 1
         at = new_slot(w)
         c = w.slots[at]
-        c.kind, c.seq, c.time = SAMPLE, s.seq, min((s.samples + 1) * r.step, r.duration)
+        c.kind, c.seq, c.time = layout.SAMPLE, s.seq, min((s.samples + 1) * r.step, r.duration)
         put(w, at)
 
 
@@ -203,29 +174,29 @@ def next_sample(w: World) -> None:
 def happen(w: World, c: Slot) -> int:
     """Handle the event that slot ``c`` waits for. `WAITS`: another follows, `OVER`: the call has ended."""
     r, s, kind = w.rules[0], w.state[0], c.kind
-    if kind == SUCCESS:
+    if kind == layout.SUCCESS:
         who = 0 if r.shared else c.client
         credited(r, w.purses[who], w.slices[who], s.now, c.spent)
         succeeded(w, s.now, c)
-        return OVER
-    if kind == AGAIN:
+        return layout.OVER
+    if kind == layout.AGAIN:
         send(w, c)
         if not r.near:
-            return WAITS
-    answer = c.answer if kind == REFUSED else 0
-    if kind not in (TIMEOUT, REFUSED):
+            return layout.WAITS
+    answer = c.answer if kind == layout.REFUSED else 0
+    if kind not in (layout.TIMEOUT, layout.REFUSED):
         # Over no distance a first attempt arrives as its call begins.
-        step = c.step if kind == AGAIN and c.number == 1 else step_of(r, s.now)
+        step = c.step if kind == layout.AGAIN and c.number == 1 else step_of(r, s.now)
         end = offer(w, step, c.client, c.gone)
-        if kind == STRAY:
-            return OVER
+        if kind == layout.STRAY:
+            return layout.OVER
         answer = settled(w, c, end)
         if answer < 0:
             return answer
     why = failed(w, c, answer)
     if why >= 0:
         w.failures[why] += 1
-        return OVER
+        return layout.OVER
     return why
 
 
@@ -242,9 +213,9 @@ def advance(w: World, times: Floats, who: Ints, last: bool, most: int, reports: 
         next_sample(w)
     for _ in range(most):
         if s.used + 2 > len(slots) and (s.free < 0 or slots[s.free].next < 0):
-            return GROW
+            return layout.GROW
         if s.next >= calls and not last:
-            return MORE
+            return layout.MORE
         limit = times[s.next] if s.next < calls else r.duration
         if s.heap == 0 and s.linked > 0:
             open_bucket(w, limit)
@@ -255,20 +226,20 @@ def advance(w: World, times: Floats, who: Ints, last: bool, most: int, reports: 
             at = new_slot(w)
             begin(w, slots[at], limit, who[s.next])
             s.next += 1
-            if (r.by_success or r.budget == WINDOW) and not r.shared and s.next + _AHEAD < calls:
+            if (r.by_success or r.budget == layout.WINDOW) and not r.shared and s.next + _AHEAD < calls:
                 ask_for(w, who[s.next + _AHEAD], not w.row[s.holds].quick)
         else:
-            return DONE
+            return layout.DONE
         c = slots[at]
-        if c.kind == SAMPLE:
+        if c.kind == layout.SAMPLE:
             free_slot(w, at)
             sample(w)
             next_sample(w)
             if s.samples * reports // r.steps != s.reported:
                 s.reported = s.samples * reports // r.steps
-                return REPORT
+                return layout.REPORT
             continue
-        if happen(w, c) == OVER:
+        if happen(w, c) == layout.OVER:
             free_slot(w, at)
             continue
         other = -1 if r.near else stray(w, at)
@@ -278,4 +249,4 @@ def advance(w: World, times: Floats, who: Ints, last: bool, most: int, reports: 
             else:
                 free_slot(w, at)
             at, other = other, -1
-    return PAUSE
+    return layout.PAUSE

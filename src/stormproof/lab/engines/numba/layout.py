@@ -7,6 +7,7 @@ run is kept so.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NamedTuple, Protocol, TypeVar, cast, overload
 
 import numpy as np
@@ -47,21 +48,16 @@ class Rows(Protocol[R_co]):
     def __len__(self) -> int: ...
 
 
+@cache
 def dtype_of(kind: type[NumbaRecord]) -> np.dtype[np.void]:
     """The fields of a record in memory. The rules have one more, with a name only: see `stamp`."""
     fields = [(name, _KINDS[str(given)]) for name, given in kind.__annotations__.items()]
     return np.dtype([*fields, (stamp(), "i8")] if kind is RunRules else fields)
 
 
-#: The stamp among them is a digest of files.
-_dtypes: dict[type[NumbaRecord], np.dtype[np.void]] = {}
-
-
 def records(kind: type[R], values: int | Sequence[tuple[float, ...]]) -> Rows[R]:
     """Records with these values, or so many empty ones: memory that was never touched takes no room."""
-    if kind not in _dtypes:
-        _dtypes[kind] = dtype_of(kind)
-    dtype = _dtypes[kind]
+    dtype = dtype_of(kind)
     rows = np.zeros(values, dtype) if isinstance(values, int) else np.array(values, dtype)
     return cast("Rows[R]", rows)
 

@@ -25,12 +25,16 @@ _FAR = 10**12
 
 _BACKOFFS = (Constant, Decorrelated, Exponential, Fibonacci, Linear, Schedule)
 _JITTERS = {"none": layout.UNSPREAD, "full": layout.FULL, "equal": layout.EQUAL}
-_BUDGETS: dict[type, int] = {
-    Budget: layout.EARNED,
-    WindowBudget: layout.WINDOW,
-    QuotaBudget: layout.QUOTA,
-    ThrottleBudget: layout.THROTTLE,
-    RateBudget: layout.RATE,
+#: The number of each kind of budget, and which of its options the rules take as they are.
+_BUDGETS: dict[type, tuple[int, dict[str, str]]] = {
+    Budget: (layout.EARNED, {"ratio": "ratio", "window": "window", "burst": "burst", "top": "burst"}),
+    WindowBudget: (layout.WINDOW, {"ratio": "ratio", "window": "window", "floor": "floor"}),
+    QuotaBudget: (
+        layout.QUOTA,
+        {"top": "capacity", "credit": "success_credit", "cost": "retry_cost", "timeout_cost": "timeout_cost"},
+    ),
+    ThrottleBudget: (layout.THROTTLE, {}),
+    RateBudget: (layout.RATE, {"burst": "burst", "top": "burst", "rate": "rate", "waits": "wait"}),
 }
 
 
@@ -118,23 +122,16 @@ def _fill_waits(rules: layout.RunRules, backoff: Any) -> None:
 
 
 def _fill_budget(rules: layout.RunRules, budget: Any) -> None:
-    rules["budget"] = kind = _BUDGETS[type(budget)]
+    kind, options = _BUDGETS[type(budget)]
+    rules["budget"] = kind
     rules["by_success"] = kind in (layout.EARNED, layout.QUOTA, layout.THROTTLE)
-    if isinstance(budget, (Budget, WindowBudget)):
-        rules["ratio"], rules["window"] = budget.ratio, budget.window
+    for name, option in options.items():
+        rules[name] = getattr(budget, option)
+    if "window" in options:
         rules["width"] = max(budget.window / layout.SLICES, SHORTEST_S)
-    if isinstance(budget, Budget):
-        rules["burst"] = rules["top"] = budget.burst
-    elif isinstance(budget, WindowBudget):
-        rules["floor"] = budget.floor
-    elif isinstance(budget, QuotaBudget):
-        rules["top"], rules["credit"] = budget.capacity, budget.success_credit
-        rules["cost"], rules["timeout_cost"] = budget.retry_cost, budget.timeout_cost
+    if isinstance(budget, QuotaBudget):
         rules["throttle_cost"] = math.nan if budget.throttle_cost is None else budget.throttle_cost
     elif isinstance(budget, ThrottleBudget):
         # As the budget itself counts: thousandths, those of the ratio cut off.
         rules["top"] = round(budget.max_tokens * 1000)
         rules["credit"] = int(budget.token_ratio * 1000 + 1e-9)
-    elif isinstance(budget, RateBudget):
-        rules["burst"] = rules["top"] = budget.burst
-        rules["rate"], rules["waits"] = budget.rate, budget.wait

@@ -13,24 +13,9 @@ import sys
 import numpy as np
 
 from ...model.arrivals import Floats
+from . import layout
 from .compilation import apart, compiled
-from .layout import (
-    DECORRELATED,
-    DECORRELATED_SAMPLE,
-    EARNED,
-    EQUAL,
-    FULL,
-    QUOTA,
-    RATE,
-    ROW,
-    SLICES,
-    SYMMETRIC,
-    THROTTLE,
-    WINDOW,
-    PurseRecord,
-    RunRules,
-    State,
-)
+from .layout import ROW, SLICES, PurseRecord, RunRules, State
 
 _LARGEST = sys.float_info.max
 
@@ -38,21 +23,21 @@ _LARGEST = sys.float_info.max
 @apart
 def wait_for(r: RunRules, ceilings: Floats, n: int, prev: float, u: float) -> float:
     """The wait before retry ``n`` after one of ``prev`` seconds; NaN: none before."""
-    if r.jitter == DECORRELATED or r.jitter == DECORRELATED_SAMPLE:
+    if r.jitter == layout.DECORRELATED or r.jitter == layout.DECORRELATED_SAMPLE:
         before = r.base if math.isnan(prev) else prev
         thrice = min(3.0 * before, _LARGEST)
         top = max(r.base, thrice)
         limit = min(r.cap, top)
-        if r.jitter == DECORRELATED:
+        if r.jitter == layout.DECORRELATED:
             top = limit
         return float(max(r.min, min(limit, r.base + u * (top - r.base))))
     ceiling = ceilings[min(n, len(ceilings) - 1)]
     wait = ceiling
-    if r.jitter == FULL:
+    if r.jitter == layout.FULL:
         wait = u * ceiling
-    elif r.jitter == EQUAL:
+    elif r.jitter == layout.EQUAL:
         wait = ceiling / 2 * (1 + u)
-    elif r.jitter == SYMMETRIC:
+    elif r.jitter == layout.SYMMETRIC:
         wait = ceiling * (1 - r.jitter_r + 2 * r.jitter_r * u)
     return float(max(r.min, min(wait, _LARGEST)))
 
@@ -164,7 +149,7 @@ def settle(r: RunRules, purse: PurseRecord, row: Floats, now: float) -> None:
     purse.tally = 0.0
     elapsed = now - opened
     purse.last = now
-    if r.budget == EARNED:
+    if r.budget == layout.EARNED:
         roll(row, r.width, opened, now)
         if fresh > 0.0:
             amount = fresh * r.ratio
@@ -172,7 +157,7 @@ def settle(r: RunRules, purse: PurseRecord, row: Floats, now: float) -> None:
             purse.tokens += amount
         if purse.tokens > r.burst:
             purse.tokens = min(purse.tokens, r.burst + total(row))
-    elif r.budget == WINDOW:
+    elif r.budget == layout.WINDOW:
         roll(row[:ROW], r.width, opened, now)
         roll(row[ROW:], r.width, opened, now)
         if fresh > 0.0:
@@ -184,14 +169,14 @@ def settle(r: RunRules, purse: PurseRecord, row: Floats, now: float) -> None:
 @compiled
 def held(r: RunRules, purse: PurseRecord, row: Floats) -> float:
     """Return what is held since the last settlement, as `Allowance._held` does."""
-    if r.budget == WINDOW:
+    if r.budget == layout.WINDOW:
         return float(max(0.0, r.ratio * total(row[:ROW]) + r.floor * r.window - total(row[ROW:])))
     if purse.made == 0.0:
-        return float(r.top / 1000 if r.budget == THROTTLE else r.top)
-    if r.budget == RATE:
+        return float(r.top / 1000 if r.budget == layout.THROTTLE else r.top)
+    if r.budget == layout.RATE:
         # The bucket's own time is ``last``, that of the last question ``tally``.
         return max(0.0, tokens(r.rate, r.burst, purse.tokens, purse.last, purse.tally))
-    return float(purse.tokens / 1000 if r.budget == THROTTLE else purse.tokens)
+    return float(purse.tokens / 1000 if r.budget == layout.THROTTLE else purse.tokens)
 
 
 @compiled
@@ -234,21 +219,21 @@ def withdraw(
     r: RunRules, purse: PurseRecord, row: Floats, now: float, timeout: bool, throttle: bool
 ) -> float:
     """Pay for one retry and return the amount; 0: refused."""
-    if r.budget == RATE:
+    if r.budget == layout.RATE:
         return 1.0 if reserve(r, purse, now, 0.0) == 0.0 else 0.0
     settle(r, purse, row, now)
-    if r.budget == EARNED:
+    if r.budget == layout.EARNED:
         left = purse.tokens - 1.0
         if left < -_ROUNDING:
             return 0.0
         purse.tokens = max(left, 0.0)
         return 1.0
-    if r.budget == WINDOW:
+    if r.budget == layout.WINDOW:
         if held(r, purse, row) < 1.0 - _ROUNDING:
             return 0.0
         add(row[ROW:], r.width, r.window, 1.0, 0.0)
         return 1.0
-    if r.budget == THROTTLE:
+    if r.budget == layout.THROTTLE:
         return 1.0 if purse.tokens * 2 > r.top else 0.0
     cost = r.timeout_cost if timeout else r.cost
     if throttle and not math.isnan(r.throttle_cost):
@@ -262,7 +247,7 @@ def withdraw(
 @compiled
 def credited(r: RunRules, purse: PurseRecord, row: Floats, now: float, spent: float) -> None:
     """A call succeeded whose last retry paid ``spent``; NaN: there was none."""
-    if r.budget == QUOTA and not math.isnan(spent):
+    if r.budget == layout.QUOTA and not math.isnan(spent):
         settle(r, purse, row, now)
         purse.tokens = min(r.top, purse.tokens + spent)
     else:
@@ -297,6 +282,6 @@ def count_later(s: State, purse: PurseRecord, time: float, seq: int) -> bool:
 @compiled
 def debited(r: RunRules, purse: PurseRecord, row: Floats, now: float) -> None:
     """A retryable failure happened."""
-    if r.budget == THROTTLE:
+    if r.budget == layout.THROTTLE:
         settle(r, purse, row, now)
         purse.tokens = max(0.0, purse.tokens - 1000.0)
