@@ -10,13 +10,14 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...._classify.on_clause import judge_marked
-from ...model.arrivals import Floats, Ints, arrays
+from ...model.arrivals import Floats, arrays
 from ...model.backend import Refusal, reason_of
 from ...model.faults import ColdCache
 from ...model.scenario import Scenario
@@ -88,9 +89,10 @@ def run(
     assert isinstance(form, Shape), form
     _prepare()
     world = _world(form, scenario, seed)
-    until = scenario.duration
     reports = 0 if progress is None else PROGRESS_REPORTS
-    for times, who, last in _and_the_end(arrays(scenario, seed)):
+    end = (np.empty(0), np.empty(0, np.int64))
+    for times, who in chain(arrays(scenario, seed), [end]):
+        last = times is end[0]
         world.state[0]["next"] = 0
         while (why := advance(world, times, who, last, _EVENTS, reports)) not in (layout.MORE, layout.DONE):
             if why == layout.GROW:
@@ -98,8 +100,8 @@ def run(
             elif why == layout.REPORT and progress is not None:
                 now = float(world.state[0]["now"])
                 if progress(_raw(world, scenario, now)) is False:
-                    return _finished(world, scenario, now)
-    return _finished(world, scenario, until)
+                    return _raw(world, scenario, now)
+    return _raw(world, scenario, scenario.duration)
 
 
 _prepared = False
@@ -126,21 +128,6 @@ _COMPILING = (
     "the lab compiles its fast engine, which takes some seconds and is kept on this machine "
     "(NUMBA_CACHE_DIR says where)"
 )
-
-
-def _and_the_end(
-    chunks: Iterator[tuple[Floats, Ints]],
-) -> Iterator[tuple[Floats, Ints, bool]]:
-    """The chunks, then an empty one that is the last."""
-    for times, who in chunks:
-        yield times, who, False
-    yield np.empty(0), np.empty(0, np.int64), True
-
-
-def _finished(world: layout.World, scenario: Scenario, until: float) -> Raw:
-    raw = _raw(world, scenario, until)
-    raw.path = "fast"
-    return raw
 
 
 # Making the arrays.
@@ -320,6 +307,7 @@ def _grown(world: layout.World) -> layout.World:
 def _raw(world: layout.World, scenario: Scenario, until: float) -> Raw:
     """The columns of the run so far."""
     raw = Raw(scenario.step, until)
+    raw.path = "fast"
     size, state = len(raw.offered), world.state[0]
     raw.offered = world.offered[:size].astype(float)
     raw.received = world.received[:size].astype(float)
