@@ -18,11 +18,7 @@ from urllib3.util.retry import Retry
 
 retries = Retry(total=3, backoff_factor=0.5, backoff_jitter=0.5, status_forcelist=[404, 429, 503])
 """,
-        """\
-from urllib3.util.retry import Retry
-
-retries = Retry(total=3, backoff_factor=0.5, backoff_jitter=0.5, status_forcelist=[429, 503])
-""",
+        (("404, ", ""),),
         http_checks.client_errors,
     ),
     Rule(
@@ -40,15 +36,10 @@ import stamina
 def pay(order):
     return requests.post("https://example.com/payments", json=order, timeout=5)
 """,
-        """\
-import requests
-import stamina
-
-@stamina.retry(on=ConnectionError, attempts=3)
-def pay(order, key):
-    headers = {"Idempotency-Key": key}
-    return requests.post("https://example.com/payments", json=order, headers=headers, timeout=5)
-""",
+        (
+            ("order):", 'order, key):\n    headers = {"Idempotency-Key": key}'),
+            ("json=order", "json=order, headers=headers"),
+        ),
         http_checks.unsafe_method,
     ),
     Rule(
@@ -70,17 +61,7 @@ def fetch(client):
         except BaseException:
             time.sleep(random.uniform(0, 2**attempt))
 """,
-        """\
-import random
-import time
-
-def fetch(client):
-    for attempt in range(4):
-        try:
-            return client.get("/")
-        except ConnectionError:
-            time.sleep(random.uniform(0, 2**attempt))
-""",
+        (("BaseException", "ConnectionError"),),
         checks.cancellation,
     ),
     Rule(
@@ -96,12 +77,7 @@ import backoff
 @backoff.on_predicate(backoff.runtime, predicate=too_many, value=retry_after)
 def fetch(): ...
 """,
-        """\
-import backoff
-
-@backoff.on_predicate(backoff.runtime, predicate=too_many, value=retry_after, jitter=backoff.random_jitter)
-def fetch(): ...
-""",
+        (("retry_after", "retry_after, jitter=backoff.random_jitter"),),
         checks.hints,
     ),
     Rule(
@@ -143,12 +119,7 @@ import stormproof as sp
 @sp.retry(on=(ConnectionError, sp.CircuitOpen))
 def fetch(): ...
 """,
-        """\
-import stormproof as sp
-
-@sp.retry(on=ConnectionError)
-def fetch(): ...
-""",
+        (("(ConnectionError, sp.CircuitOpen)", "ConnectionError"),),
         checks.refusals,
     ),
 )

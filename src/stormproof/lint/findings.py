@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -57,16 +57,9 @@ class Finding:
     fix: str
 
     def as_data(self) -> dict[str, Any]:
-        place = self.place
+        """Return the finding as plain data, the parts of its place beside the rest."""
         return {
-            "code": self.code,
-            "severity": self.severity,
-            "path": self.path,
-            "line": place.line,
-            "column": place.column,
-            "end_line": place.end_line,
-            "end_column": place.end_column,
-            "message": self.message,
-            "why": self.why,
-            "fix": self.fix,
+            **{name: getattr(self, name) for name in ("code", "severity", "path")},
+            **asdict(self.place),
+            **{name: getattr(self, name) for name in ("message", "why", "fix")},
         }

@@ -119,18 +119,5 @@ def rules_as_text() -> str:
 
 def rules_as_data() -> list[dict[str, Any]]:
     """Every rule with its samples, as plain data."""
-    return [
-        {
-            "code": rule.code,
-            "name": rule.name,
-            "severity": rule.severity,
-            "default": rule.default,
-            "summary": rule.summary,
-            "why": rule.why,
-            "fix": rule.fix,
-            "language": rule.language,
-            "failing": rule.failing,
-            "passing": rule.passing,
-        }
-        for rule in RULES
-    ]
+    names = ("code", "name", "severity", "default", "summary", "why", "fix", "language", "failing", "passing")
+    return [{name: getattr(rule, name) for name in names} for rule in RULES]

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 class Rule:
     """One rule. ``severity`` is "error", "warning" or "note"; ``default`` whether it is on unless asked for.
 
-    The samples are Python, or a policy file where ``language`` is "toml".
+    The samples are Python, or a policy file where ``language`` is "toml". ``mended`` is the passing one, or
+    the replacements that make it of the failing one.
     """
 
     code: str
@@ -29,7 +30,17 @@ class Rule:
     why: str
     fix: str
     failing: str
-    passing: str
+    mended: str | tuple[tuple[str, str], ...]
     check: Check | None = None
     language: str = "python"
     default: bool = True
+
+    @property
+    def passing(self) -> str:
+        """Return the sample in which the rule finds nothing."""
+        if isinstance(self.mended, str):
+            return self.mended
+        text = self.failing
+        for wrong, right in self.mended:
+            text = text.replace(wrong, right)
+        return text

@@ -21,7 +21,7 @@ _POLICY_RULES = (
         "A program that loads this file fails when it starts.",
         "Correct what the message names.",
         "[policies.search]\nretry = { atempts = 4 }\n",
-        "[policies.search]\nretry = { attempts = 4 }\n",
+        (("atempts", "attempts"),),
         language="toml",
     ),
     Rule(
@@ -32,7 +32,7 @@ _POLICY_RULES = (
         "It can never do what it is there for: the deadline ends the call first.",
         "Let the timeout be a fraction of the deadline (deadline / attempts is a start).",
         '[policies.search]\ndeadline = "1s"\nretry = { attempts = 3 }\ntimeout = "2s"\n',
-        '[policies.search]\ndeadline = "1s"\nretry = { attempts = 3 }\ntimeout = "300ms"\n',
+        (('"2s"', '"300ms"'),),
         checks.times,
         language="toml",
     ),
@@ -53,15 +53,7 @@ def fetch(): ...
 def page():
     return fetch()
 """,
-        """\
-import stamina
-
-@stamina.retry(on=ConnectionError, attempts=4)
-def fetch(): ...
-
-def page():
-    return fetch()
-""",
+        (("@stamina.retry(on=ConnectionError, attempts=4)\ndef page", "def page"),),
         checks.nested,
     ),
     Rule(
