@@ -47,6 +47,7 @@ NATIVE = {
     "exponential, base": ("names", f"@retry({STOP}, wait=wait_exponential(max=30, exp_base=3))"),
     "types": ("names", f"@retry({STOP}, wait=wait_fixed(1), retry=retry_if_exception_type(Down))"),
     "several types": ("names", f"@retry({STOP}, retry=retry_if_exception_type((Down, OSError)))"),
+    "digits": ("names", f"@retry({STOP}, wait=wait_exponential(multiplier=0.3333333, max=1.2345678))"),
     "through the module": (
         "module",
         "@tenacity.retry(stop=tenacity.stop_after_attempt(3), wait=tenacity.wait_fixed(1), reraise=True)",
@@ -98,6 +99,11 @@ DROP_IN = {
         "backoff",
     ),
     "no maximum": ("names", f"@retry({STOP}, wait=wait_exponential())", "tenacity"),
+    "an interrupt": (
+        "names",
+        f"@retry({STOP}, retry=retry_if_exception_type((Down, KeyboardInterrupt)))",
+        "tenacity",
+    ),
     "a variable": ("names", "@retry(stop=stop_after_attempt(LIMIT), reraise=True)", "tenacity"),
 }
 SCRIPTS = [["ok"], [Down, "ok"], [Down, Down, Down, "ok"], [Down] * 12, [Fatal, "ok"]]
@@ -250,6 +256,21 @@ def test_formatting_and_comments_stay() -> None:
     assert after == textwrap.dedent(text).replace("from tenacity", "from stormproof.compat.tenacity")
 
 
+def test_comments_in_an_import_keep_its_names() -> None:
+    text = """
+    from tenacity import (
+        retry,  # the decorator
+        stop_after_attempt,
+    )
+
+    @retry(stop=stop_after_attempt(3), reraise=True)
+    def f(): ...
+    """
+    after = fixed(text)
+    assert "import stormproof\nfrom stormproof.compat.tenacity import (\n    retry,  # the decorator\n" in after
+    assert "@stormproof.retry(" in after
+
+
 def test_fix_keeps_a_decorator_with_a_comment_inside() -> None:
     text = """
     from tenacity import retry, stop_after_attempt
@@ -271,6 +292,8 @@ def test_fix_keeps_a_decorator_with_a_comment_inside() -> None:
         "f.retry_with(reraise=True)()",
         "print(f.statistics)",
         "def g():\n    import tenacity",
+        "from tenacity import TryAgain\nraise TryAgain",
+        "raise tenacity.TryAgain",
     ],
 )
 def test_fix_keeps_a_decorator_whose_retry_attribute_is_used(rest: str) -> None:
@@ -362,6 +385,22 @@ def test_fix_keeps_a_decorator_whose_retry_attribute_another_file_uses(tmp_path:
     assert main(["lint", "--fix", str(tmp_path)]) == 0
     assert "stormproof.compat import tenacity" in (tmp_path / "a.py").read_text(encoding="utf-8")
     assert "@stormproof.retry(" in (tmp_path / "b.py").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "replaced",
+    [
+        "mock.patch('tenacity.nap.time.sleep')",
+        "mock.patch.object(time, 'sleep')",
+        'monkeypatch.setattr(\n    "a.time.sleep", print\n)',
+    ],
+)
+def test_fix_keeps_the_sleep_that_a_test_replaces(tmp_path: Path, replaced: str) -> None:
+    text = "import backoff\n\n\n@backoff.on_exception(backoff.constant, OSError, max_tries=3)\ndef f(): ...\n"
+    (tmp_path / "a.py").write_text(text, encoding="utf-8")
+    (tmp_path / "test_a.py").write_text(f"{replaced}\n", encoding="utf-8")
+    assert main(["lint", "--fix", str(tmp_path)]) == 0
+    assert "@backoff.on_exception" in (tmp_path / "a.py").read_text(encoding="utf-8")
 
 
 def test_file_that_cannot_be_parsed_is_named_and_left(

@@ -26,8 +26,11 @@ _MENTION = re.compile(
 _TARGET = re.compile(r"""(\w*['"]+)((?:tenacity|backoff|stamina)(?:\.\w+)+['"]+)""")
 _PATCHERS = {"patch", "setattr", "delattr", "multiple"}
 _REACHED = re.compile(r"\b(\w+)\.(?:retry|retry_with|statistics)\b")
-#: Attributes that tenacity gives a decorated function.
-_TENACITY_ATTRIBUTES = {"retry_with", "statistics", "retry"}
+_SLEEP_PATCHED = re.compile(r"\b(?:patch(?:\.object)?|setattr)\([^)]*(?<!retry\.)\bsleep['\"]")
+#: Attributes that tenacity gives a decorated function, and the error that asks it for another attempt.
+_TENACITY_NAMES = {"retry_with", "statistics", "retry", "TryAgain"}
+#: Stands for every function.
+ALL = "*"
 
 
 def is_worth_fixing(text: str) -> bool:
@@ -36,14 +39,18 @@ def is_worth_fixing(text: str) -> bool:
 
 
 def reached_into(text: str) -> set[str]:
-    """Return the names whose ``retry``, ``retry_with`` or ``statistics`` ``text`` uses, strings included."""
-    return set(_REACHED.findall(text))
+    """Return the names whose ``retry``, ``retry_with`` or ``statistics`` ``text`` uses, strings included.
+
+    A test that replaces ``sleep`` reaches into every retry: Stormproof's own do not wait by that name.
+    """
+    return set(_REACHED.findall(text)) | ({ALL} if _SLEEP_PATCHED.search(text) else set())
 
 
 def fix(source: bytes, kept: Collection[str] = ()) -> bytes:
     """Return ``source`` rewritten; the same bytes where there is nothing to do. Raises for a syntax error.
 
     Functions called as one of ``kept`` stay under tenacity's drop-in: another file reaches into their retry.
+    `ALL` keeps those of all three libraries.
     """
     if not is_worth_fixing(source.decode(errors="replace")):
         return source
@@ -75,7 +82,7 @@ class _Found(cst.CSTVisitor):
             decorator: text
             for decorator, library, text in self._decorators
             if library not in self._libraries_in_functions | self._stars
-            and not (library == "tenacity" and self._attributes & _TENACITY_ATTRIBUTES)
+            and not (library == "tenacity" and self._attributes & _TENACITY_NAMES)
         }
 
     def visit_IndentedBlock(self, node: cst.IndentedBlock) -> None:  # noqa: N802
@@ -101,6 +108,10 @@ class _Found(cst.CSTVisitor):
         if self._name_of(node) not in native_form.READERS:
             self._attributes.add(node.attr.value)
 
+    def visit_ImportAlias(self, node: cst.ImportAlias) -> None:  # noqa: N802
+        if node.evaluated_name == "TryAgain":
+            self._attributes.add(node.evaluated_name)
+
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:  # noqa: N802
         for decorator in node.decorators:
             call = decorator.decorator
@@ -111,7 +122,8 @@ class _Found(cst.CSTVisitor):
             code = self._module.code_for_node(call)
             use = native_form.Decorator(call, self._name_of, self._module.code_for_node)
             options = None if "#" in code else native_form.READERS[name](use)
-            if options is not None and not (name == "tenacity.retry" and node.name.value in self._kept):
+            is_kept = ALL in self._kept or (name == "tenacity.retry" and node.name.value in self._kept)
+            if options is not None and not is_kept:
                 self._decorators.append((decorator, name.partition(".")[0], _written(options, self._depth)))
 
     def _name_of(self, node: cst.CSTNode) -> str | None:
@@ -210,7 +222,8 @@ class _Imports(cst.CSTTransformer):
         )
         if isinstance(updated_node.names, cst.ImportStar) or not self._native:
             return updated_node.with_changes(module=module)
-        aliases = [alias for alias in updated_node.names if self._bound(alias) in self._used]
+        commented = "#" in cst.Module([]).code_for_node(updated_node)
+        aliases = [alias for alias in updated_node.names if commented or self._bound(alias) in self._used]
         if not aliases:
             return self._stormproof()
         if len(aliases) < len(updated_node.names):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from .._strategies.budget.budget import Budget
+from .loops import INTERRUPTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     #: The qualified name of an expression, and the source text of one.
     NameOf = Callable[[cst.CSTNode], str | None]
     CodeOf = Callable[[cst.CSTNode], str]
+
+
+#: Stormproof refuses to retry these.
+_NEVER_RETRIED = INTERRUPTS | {"SystemExit", "GeneratorExit"}
 
 
 class Decorator:
@@ -63,7 +68,8 @@ class Decorator:
             return None
         # A name in lower case may be a callable, which other libraries ask in other ways.
         last = [self.code_of(item).rpartition(".")[2] for item in items if item is not None]
-        return self.code_of(node) if all(name[:1].isupper() for name in last) else None
+        certain = all(name[:1].isupper() and name not in _NEVER_RETRIED for name in last)
+        return self.code_of(node) if certain else None
 
 
 def _literal(node: cst.BaseExpression) -> float | None:
@@ -73,7 +79,7 @@ def _literal(node: cst.BaseExpression) -> float | None:
 
 
 def _spelt(number: float) -> str:
-    return f"{number:g}" if number != int(number) else str(int(number))
+    return str(int(number)) if number == int(number) else repr(number)
 
 
 def _exponential(base: float, factor: float, cap: float | None, jitter: str, least: float = 0) -> str | None:
