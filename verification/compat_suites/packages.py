@@ -80,6 +80,22 @@ _ALL = (
         ("pytest-asyncio", "aiohttp", "pillow"),
         ("-o", "asyncio_mode=auto"),
     ),
+    Package(
+        "zyte-api==0.11.0",
+        "zyte_api",
+        ("tests",),
+        ("pytest-asyncio", "pytest-rerunfailures", "pytest-twisted", "responses", "twisted"),
+        # tests/conftest.py asks for the coverage plugin's options.
+        ("-o", "addopts="),
+    ),
+    Package(
+        "servicex==3.3.1",
+        "servicex",
+        ("tests",),
+        ("pytest-asyncio", "pytest-mock", "pytest-console-scripts", "asyncmock", "pandas", "fastparquet",
+         "pytest-aioboto3", "moto", "func-adl-servicex-xaodr22"),
+        ("-o", "asyncio_mode=auto"),
+    ),
 )  # fmt: skip
 PACKAGES = {package.name: package for package in _ALL}
 
