@@ -9,6 +9,8 @@ import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
+import libcst.matchers as m
+from libcst.helpers import get_full_name_for_node
 from libcst.metadata import MetadataWrapper, QualifiedNameProvider
 
 from . import native_form
@@ -57,10 +59,14 @@ def fix(source: bytes, kept: Collection[str] = ()) -> bytes:
     wrapper = MetadataWrapper(cst.parse_module(source))
     uses = _Found(wrapper.resolve(QualifiedNameProvider), wrapper.module, kept)
     wrapper.module.visit(uses)
-    swapped = wrapper.module.visit(_Swap(uses.native()))
+    module: Any = wrapper.module
+    native = uses.native()
+    for decorator, text in native.items():
+        module = module.deep_replace(decorator.decorator, cst.parse_expression(text))
     used = _Used()
-    swapped.visit(used)
-    return swapped.visit(_Imports(used.names, bool(uses.native()))).visit(_Patches()).bytes
+    module.visit(used)
+    rewritten: bytes = module.visit(_Rewrite(used.names, bool(native))).bytes
+    return rewritten
 
 
 class _Found(cst.CSTVisitor):
@@ -116,7 +122,7 @@ class _Found(cst.CSTVisitor):
         for decorator in node.decorators:
             call = decorator.decorator
             name = self._name_of(call.func) if isinstance(call, cst.Call) else None
-            if name not in native_form.READERS or _yields(node) or len(node.decorators) > 1:
+            if name not in native_form.READERS or m.findall(node.body, m.Yield()) or len(node.decorators) > 1:
                 continue
             assert isinstance(call, cst.Call) and name is not None
             code = self._module.code_for_node(call)
@@ -141,12 +147,6 @@ def _public(name: str | None) -> str | None:
     return f"tenacity.{name.rpartition('.')[2]}"
 
 
-def _yields(node: cst.FunctionDef) -> bool:
-    import libcst.matchers as m
-
-    return bool(m.findall(node.body, m.Yield()))
-
-
 def _written(options: list[str], depth: int) -> str:
     line = f"stormproof.retry({', '.join(options)})"
     if 4 * depth + len(line) + 1 <= _WIDTH:
@@ -154,18 +154,6 @@ def _written(options: list[str], depth: int) -> str:
     # Without the indentation of the block, which libcst adds.
     rows = "".join(f"    {option},\n" for option in options)
     return f"stormproof.retry(\n{rows})"
-
-
-class _Swap(cst.CSTTransformer):
-    def __init__(self, native: dict[cst.Decorator, str]) -> None:
-        super().__init__()
-        self._native = native
-
-    def leave_Decorator(self, original_node: cst.Decorator, updated_node: cst.Decorator) -> cst.Decorator:  # noqa: N802
-        text = self._native.get(original_node)
-        if text is None:
-            return updated_node
-        return updated_node.with_changes(decorator=cst.parse_expression(text))
 
 
 class _Used(cst.CSTVisitor):
@@ -196,16 +184,13 @@ class _Used(cst.CSTVisitor):
 
 
 def _library_of(node: cst.ImportFrom) -> str | None:
-    if node.relative or node.module is None:
-        return None
-    root: cst.CSTNode = node.module
-    while isinstance(root, cst.Attribute):
-        root = root.value
-    return root.value if isinstance(root, cst.Name) and root.value in LIBRARIES else None
+    name = None if node.relative or node.module is None else get_full_name_for_node(node.module)
+    root = (name or "").partition(".")[0]
+    return root if root in LIBRARIES else None
 
 
-class _Imports(cst.CSTTransformer):
-    """Turns imports of the libraries into imports of the drop-ins, or of ``stormproof``."""
+class _Rewrite(cst.CSTTransformer):
+    """Points imports of the libraries, and patches in tests, at the drop-ins, or at ``stormproof``."""
 
     def __init__(self, used: set[str], native: bool) -> None:
         super().__init__()
@@ -225,7 +210,7 @@ class _Imports(cst.CSTTransformer):
         commented = "#" in cst.Module([]).code_for_node(updated_node)
         aliases = [alias for alias in updated_node.names if commented or self._bound(alias) in self._used]
         if not aliases:
-            return self._stormproof()
+            return cst.RemoveFromParent() if self._done else self._first()[0]
         if len(aliases) < len(updated_node.names):
             aliases[-1] = aliases[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
         rest = updated_node.with_changes(module=module, names=aliases)
@@ -264,13 +249,6 @@ class _Imports(cst.CSTTransformer):
     def _first(self) -> list[cst.BaseSmallStatement]:
         self._done = True
         return [cst.Import([cst.ImportAlias(cst.Name("stormproof"))])]
-
-    def _stormproof(self) -> Any:
-        return cst.RemoveFromParent() if self._done else self._first()[0]
-
-
-class _Patches(cst.CSTTransformer):
-    """Points patches of the libraries, in tests, at the drop-ins."""
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:  # noqa: N802
         function, args = updated_node.func, updated_node.args
