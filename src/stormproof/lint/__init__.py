@@ -49,8 +49,9 @@ def check(text: str, path: str, settings: Settings | None = None) -> list[Findin
         findings.add((Place(error.line, 1, error.line, 2), "SP000", str(error)))
     for rule in RULES:
         if rule.check is not None and rule.code in settings.select:
-            said = ((place, message) for loop in loops for place, message in rule.check(loop, module))
-            findings |= {(place, rule.code, message) for place, message in said}
+            for loop in loops:
+                for at, message in rule.check(loop, module):
+                    findings.add((loop.at(at) if isinstance(at, str) else at, rule.code, message))
     ignored = Ignored(text)
     lines = None if text.isascii() else lines_of(text)
     return [

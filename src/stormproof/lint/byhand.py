@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from . import too_many
 from .findings import Place
 from .libraries import is_not_200, looks_at_status
-from .loops import EXPECTED, INTERRUPTS, NOT_THERE, Loop, awaits_a_state
+from .loops import EXPECTED, INTERRUPTS, NOT_THERE, Loop, awaits_a_state, called_function
 from .sleeps import first_sleep, is_uncapped, kind_of_wait, odd_chance, sleep_between
 from .statements import (
     REPORTS,
@@ -41,11 +41,8 @@ if TYPE_CHECKING:
     from .statements import Rounds
 
 _CLOCKS = {
-    "time.time",
-    "time.monotonic",
-    "time.perf_counter",
-    "datetime.datetime.now",
-    "datetime.datetime.utcnow",
+    *(f"time.{name}" for name in ("time", "monotonic", "perf_counter")),
+    *("datetime.datetime.now", "datetime.datetime.utcnow"),
 }
 #: Names of a time limit.
 _TIMED = re.compile(r"deadline|end_?time|time_?limit|until|time_?out|time_?left", re.IGNORECASE)
@@ -199,9 +196,10 @@ def _read_status_loop(node: Rounds, names: Names, scope: ast.AST | None, text: s
 
 def read_recursion(function: Function, names: Names) -> Loop | None:
     """The retry that ``function`` is if a handler in it calls it again, or ``None``."""
+    itself = {(function.owner, function.name): function}
     for attempt in (n for n in walk(function.node.body) if isinstance(n, ast.Try)):
         for handler in attempt.handlers:
-            again = [call for call in calls_in(handler.body) if _is_call_of(function, call)]
+            again = [call for call in calls_in(handler.body) if called_function(call, function, itself)]
             caught = _caught(handler, names)
             if not again or not all(map(_TRANSIENT.fullmatch, caught)):
                 continue
@@ -221,14 +219,6 @@ def read_recursion(function: Function, names: Names) -> Loop | None:
             loop.function = function
             return loop
     return None
-
-
-def _is_call_of(function: Function, call: ast.Call) -> bool:
-    func = call.func
-    if isinstance(func, ast.Attribute):
-        own = isinstance(func.value, ast.Name) and func.value.id in ("self", "cls")
-        return own and function.owner is not None and func.attr == function.name
-    return isinstance(func, ast.Name) and function.owner is None and func.id == function.name
 
 
 def _same_arguments(function: Function, call: ast.Call) -> bool:

@@ -10,27 +10,22 @@ from typing import TYPE_CHECKING
 from .._primitives.durations import spell
 from .findings import Place
 from .libraries import GENERAL
-from .loops import EXPECTED, UNAUTHORIZED
+from .loops import EXPECTED, UNAUTHORIZED, called_function
 from .sdks import sends
 from .statements import calls_in, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .loops import Function, Loop
+    from .loops import Loop
     from .source import Module
 
-    Found = Iterator[tuple[Place, str]]
+    #: What a check yields: a place, or the name of one in `Loop.places`, and a message.
+    Found = Iterator[tuple[Place | str, str]]
 
 _NOT_EXCEPTIONS = {
-    "BaseException",
-    "KeyboardInterrupt",
-    "SystemExit",
-    "GeneratorExit",
-    "asyncio.CancelledError",
-    "asyncio.exceptions.CancelledError",
-    "concurrent.futures.CancelledError",
-    "trio.Cancelled",
+    *("BaseException", "KeyboardInterrupt", "SystemExit", "GeneratorExit", "trio.Cancelled"),
+    *(f"{home}.CancelledError" for home in ("asyncio", "asyncio.exceptions", "concurrent.futures")),
 }
 #: What a strategy raises instead of a call.
 _REFUSALS = {
@@ -59,7 +54,7 @@ _BASES = {"RequestException", "HTTPError", "ClientError", "TransportError", "API
 
 def no_jitter(loop: Loop, module: Module | None) -> Found:
     if loop.waits == "fixed" and loop.remote and not (loop.by_hand or loop.is_a_poll or _is_healthy(loop)):
-        yield loop.at("waits"), f"{loop.label} waits the same time in every caller: no jitter"
+        yield "waits", f"{loop.label} waits the same time in every caller: no jitter"
 
 
 def _is_healthy(loop: Loop) -> bool:
@@ -80,7 +75,7 @@ def no_wait(loop: Loop, module: Module | None) -> Found:
     counted = [statement.target for statement in body if isinstance(statement, ast.AugAssign)]
     moves_on = any(isinstance(target, ast.Attribute) for target in counted)
     if loop.waits == "none" and loop.remote and not loop.by_hand and not _is_healthy(loop) and not moves_on:
-        yield loop.at("waits"), f"{loop.label} tries again at once, without any wait"
+        yield "waits", f"{loop.label} tries again at once, without any wait"
 
 
 def unbounded(loop: Loop, module: Module | None) -> Found:
@@ -88,7 +83,7 @@ def unbounded(loop: Loop, module: Module | None) -> Found:
     renews = bool(loop.catches) and all(map(UNAUTHORIZED.search, loop.catches or ()))
     certain = loop.remote or (module is not None and module.strict)
     if loop.bounded is False and certain and not (loop.by_hand or loop.is_a_poll or renews):
-        yield loop.at("bounded"), f"{loop.label} has no limit of attempts or time"
+        yield "bounded", f"{loop.label} has no limit of attempts or time"
 
 
 def times(loop: Loop, module: Module | None) -> Found:
@@ -97,13 +92,13 @@ def times(loop: Loop, module: Module | None) -> Found:
         return
     if loop.timeout_s is not None and loop.timeout_s > limit:
         yield (
-            loop.at("timeout_s"),
+            "timeout_s",
             f"a timeout of {spell(loop.timeout_s)} never acts inside a deadline of {spell(limit)}",
         )
     if loop.first_wait_s is not None and loop.first_wait_s >= limit:
         wait = spell(loop.first_wait_s)
         yield (
-            loop.at("waits"),
+            "waits",
             f"the first wait, {wait}, ends after the deadline of {spell(limit)}: no retry ever",
         )
 
@@ -116,23 +111,18 @@ def nested(loop: Loop, module: Module | None) -> Found:
     own = layers.get(id(function), [])
     others = [each for each in own[1:] if _share(loop, each, module)]
     if not loop.by_hand and others and own[0] is loop and not all(_is_ours(each) for each in own):
-        yield loop.place, f"{function.name}() is retried by {len(own)} decorators, which multiply"
+        yield "", f"{function.name}() is retried by {len(own)} decorators, which multiply"
     body = loop.body if loop.by_hand else function.node.body
     handled = [inner for node in walk(body) if isinstance(node, ast.Try) for inner in node.body]
     unsure = {id(call) for call in calls_in(handled)} if not module.strict else set()
+    inside = "a retry loop" if loop.by_hand else loop.label
     for call in calls_in(body):
-        inner = _called(call, function, module)
-        if inner is None or inner is function:
-            inner = None
-        for layer in layers.get(id(inner), []) if inner is not None else []:
-            if inner is None or id(call) in unsure or (_is_ours(loop) and _is_ours(layer)):
-                continue
-            if _share(loop, layer, module):
-                inside = "a retry loop" if loop.by_hand else loop.label
-                yield (
-                    Place.of(call),
-                    f"{inner.name}() retries already ({layer.label}): inside {inside} the attempts multiply",
-                )
+        inner = called_function(call, function, module.functions)
+        known = inner is not None and inner is not function and id(call) not in unsure
+        for layer in layers.get(id(inner), []) if known else []:
+            if not (_is_ours(loop) and _is_ours(layer)) and _share(loop, layer, module):
+                again = f"{layer.function.name}() retries already ({layer.label})" if layer.function else ""
+                yield Place.of(call), f"{again}: inside {inside} the attempts multiply"
         name = module.names.dotted(call.func) or ""
         client = module.client_of(name, function)
         if client is None or not sends(name.removeprefix(client[0] + ".")):
@@ -202,20 +192,6 @@ def _layers(module: Module) -> dict[int, list[Loop]]:
     return layers
 
 
-def _called(call: ast.Call, within: Function, module: Module) -> Function | None:
-    """The function of this module that ``call`` calls: by its name, or as ``self.name`` of the same class."""
-    func = call.func
-    if isinstance(func, ast.Name):
-        return module.functions.get((None, func.id))
-    if (
-        isinstance(func, ast.Attribute)
-        and isinstance(func.value, ast.Name)
-        and func.value.id in ("self", "cls")
-    ):
-        return module.functions.get((within.owner, func.attr))
-    return None
-
-
 def budget(loop: Loop, module: Module | None) -> Found:
     messages = {
         "none": "has no budget: in an outage it multiplies the load by its attempts",
@@ -223,7 +199,7 @@ def budget(loop: Loop, module: Module | None) -> Found:
         "tight": "has a budget whose burst is below 1: it can never pay for a first retry",
     }
     if loop.budget in messages:
-        yield loop.at("budget"), f"{loop.label} {messages[loop.budget]}"
+        yield "budget", f"{loop.label} {messages[loop.budget]}"
 
 
 def by_hand(loop: Loop, module: Module | None) -> Found:
@@ -239,7 +215,7 @@ def by_hand(loop: Loop, module: Module | None) -> Found:
     if loop.by_hand and loop.remote and lacking:
         what = "a function that retries by calling itself" if loop.label == "recursion" else "a retry loop"
         how = "" if loop.label == "recursion" else " written by hand"
-        yield loop.place, f"{what}{how}, with {' and '.join(lacking)}"
+        yield "", f"{what}{how}, with {' and '.join(lacking)}"
 
 
 def cancellation(loop: Loop, module: Module | None) -> Found:
@@ -247,17 +223,17 @@ def cancellation(loop: Loop, module: Module | None) -> Found:
     if wrong and not (loop.by_hand and loop.filtered):
         how = "catches" if loop.by_hand else "retries"
         yield (
-            loop.at("catches"),
+            "catches",
             f"{loop.label} {how} {', '.join(wrong)}: cancelling and Ctrl-C no longer end it",
         )
 
 
 def hints(loop: Loop, module: Module | None) -> Found:
     if loop.hints == "shortened":
-        yield loop.at("hints"), f"{loop.label} draws a shorter wait than the server's Retry-After asks for"
+        yield "hints", f"{loop.label} draws a shorter wait than the server's Retry-After asks for"
     elif loop.hints == "ignored" or (loop.hints == "unread" and module is not None and module.strict):
         about = f"{loop.label} retries" if loop.library not in ("by hand", *GENERAL) else "429 is retried"
-        yield loop.at("hints"), f"{about} without regard to the server's Retry-After"
+        yield "hints", f"{about} without regard to the server's Retry-After"
 
 
 def many_attempts(loop: Loop, module: Module | None) -> Found:
@@ -267,14 +243,14 @@ def many_attempts(loop: Loop, module: Module | None) -> Found:
         and loop.remote
         and not (loop.by_hand or loop.is_a_poll)
     ):
-        yield loop.at("bounded"), f"{loop.label} allows {loop.attempts} attempts of one call"
+        yield "bounded", f"{loop.label} allows {loop.attempts} attempts of one call"
 
 
 def uncapped(loop: Loop, module: Module | None) -> Found:
     if loop.uncapped and loop.remote and (loop.by_hand or (loop.attempts or 0) > _FEW):
         about = "the wait of this loop" if loop.by_hand else f"the wait of {loop.label}"
         yield (
-            loop.at("uncapped" if "uncapped" in loop.places else "waits"),
+            "uncapped" if "uncapped" in loop.places else "waits",
             f"{about} doubles without a maximum",
         )
 
@@ -287,41 +263,41 @@ def odd_jitter(loop: Loop, module: Module | None) -> Found:
         "secrets": "secrets asks the operating system for each draw; random.uniform is enough",
     }
     if loop.odd_chance is not None and loop.remote:
-        yield loop.at("waits"), f"jitter by {loop.odd_chance}: {why[loop.odd_chance]}"
+        yield "waits", f"jitter by {loop.odd_chance}: {why[loop.odd_chance]}"
 
 
 def refusals(loop: Loop, module: Module | None) -> Found:
     wrong = sorted(set(loop.catches or ()) & _REFUSALS)
     if wrong:
         yield (
-            loop.at("catches"),
+            "catches",
             f"{loop.label} retries {', '.join(wrong)}: a refusal that says not to call now",
         )
 
 
 def per_call(loop: Loop, module: Module | None) -> Found:
     if loop.per_call:
-        yield loop.place, f"{loop.label} is made in each call: its budget and its state last one call"
+        yield "", f"{loop.label} is made in each call: its budget and its state last one call"
 
 
 def everything(loop: Loop, module: Module | None) -> Found:
     if loop.everything:
-        yield loop.at("catches"), f"{loop.label} retries every Exception, TypeError and KeyError included"
+        yield "catches", f"{loop.label} retries every Exception, TypeError and KeyError included"
 
 
 def blocking(loop: Loop, module: Module | None) -> Found:
     if loop.blocking:
-        yield loop.at("blocking"), "time.sleep in an async function stops the whole event loop while it waits"
+        yield "blocking", "time.sleep in an async function stops the whole event loop while it waits"
 
 
 def no_timeout(loop: Loop, module: Module | None) -> Found:
     if loop.unbounded_attempt:
         yield (
-            loop.place,
+            "",
             f"{loop.label} has neither timeout nor deadline: an attempt that hangs is never retried",
         )
 
 
 def order(loop: Loop, module: Module | None) -> Found:
     for doubt in loop.doubts:
-        yield loop.place, f"{loop.label}: {doubt}"
+        yield "", f"{loop.label}: {doubt}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .loops import Function, Loop
     from .source import Module
 
-    Found = Iterator[tuple[Place, str]]
+    Found = Iterator[tuple[Place | str, str]]
 
 #: Client errors that stay: to others, such as 403, a server may tie a limit of its own.
 _STAY = {400, 401, 402, 404, 405, 406, 410, 411, 414, 415, 422, 451}
@@ -70,10 +70,10 @@ def client_errors(loop: Loop, module: Module | None) -> Found:
     ]
     if wrong:
         shown = ", ".join(wrong[:5]) + (", ..." if len(wrong) > 5 else "")
-        yield loop.at("statuses"), f"{loop.label} retries {shown}: the same request gets the same answer"
+        yield "statuses", f"{loop.label} retries {shown}: the same request gets the same answer"
     if loop.any_status:
         about = "the loop" if loop.by_hand else loop.label
-        yield loop.place, f"{about} retries every status but 200: a 404 or 401 stays what it is"
+        yield "", f"{about} retries every status but 200: a 404 or 401 stays what it is"
     caught = set(loop.catches or ())
     if loop.filtered or module is None or loop.function is None:
         return
@@ -81,7 +81,7 @@ def client_errors(loop: Loop, module: Module | None) -> Found:
         caught.add("Exception")
     if caught & _STATUS_ERRORS and _raises_for_status(loop.function, loop.body or loop.function.node.body):
         name = min(caught & _STATUS_ERRORS)
-        yield loop.at("catches"), f"{name} after raise_for_status() retries every 4xx, 404 included"
+        yield "catches", f"{name} after raise_for_status() retries every 4xx, 404 included"
 
 
 def _raises_for_status(function: Function, body: Sequence[ast.AST]) -> bool:
@@ -108,7 +108,7 @@ def unsafe_method(loop: Loop, module: Module | None) -> Found:
     # A second token does no harm.
     if unsafe and not UNAUTHORIZED.search(maker) and (module is None or _posts_writes(loop, module)):
         what = "every method, POST included," if "*" in unsafe else " and ".join(unsafe)
-        yield loop.at("methods"), f"{loop.label} retries {what} without an idempotency key"
+        yield "methods", f"{loop.label} retries {what} without an idempotency key"
     if module is None or loop.function is None or loop.library == "policy file":
         return
     if loop.catches and all(UNAUTHORIZED.search(n) or _NOT_SERVED.search(n) for n in loop.catches):

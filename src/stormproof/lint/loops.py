@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from .statements import walk, words_of
+from .statements import name_of, walk, words_of
 
 if TYPE_CHECKING:
     from .findings import Place
@@ -80,9 +80,18 @@ class Function:
         """Return True if its name says that it waits for what its caller has started or deletes."""
         return awaits_a_state(self.name)
 
-    @property
-    def is_async(self) -> bool:
-        return type(self.node).__name__ == "AsyncFunctionDef"
+
+def called_function(
+    call: ast.Call, within: Function | None, functions: dict[tuple[str | None, str], Function]
+) -> Function | None:
+    """Return which of ``functions`` ``call`` calls: by its name, or as ``self.name`` of the same class."""
+    func = call.func
+    if isinstance(func, ast.Name):
+        return functions.get((None, func.id))
+    root = func.value if isinstance(func, ast.Attribute) else None
+    if within is not None and isinstance(root, ast.Name) and root.id in ("self", "cls"):
+        return functions.get((within.owner, name_of(func)))
+    return None
 
 
 @dataclass(slots=True)
@@ -149,5 +158,5 @@ class Loop:
         )
 
     def at(self, name: str) -> Place:
-        """Return the place to point to for ``name``."""
+        """Return the place to point to for ``name``; without one, that of the whole retry."""
         return self.places.get(name, self.place)

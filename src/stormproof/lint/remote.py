@@ -32,6 +32,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from .handled import RetriedErrors, handled_calls
+from .loops import called_function
 from .statements import REPORTS, calls_in, name_of, targets, words_of
 
 if TYPE_CHECKING:
@@ -244,7 +245,7 @@ class Reach:
             return False
         if _is_http_call(call) or (self._guesses and _says_it_is_remote(call, with_address=bool(hops))):
             return True
-        inner = self._called(call, function) if hops else None
+        inner = called_function(call, function, self._functions) if hops else None
         if inner is None or inner is function:
             return False
         caught = _caught_in(inner.node, self._names)
@@ -275,16 +276,6 @@ class Reach:
                 and function.node.lineno <= call.lineno <= (function.node.end_lineno or 0)
             )
         )
-
-    def _called(self, call: ast.Call, within: Function | None) -> Function | None:
-        """The function of this file that ``call`` calls: by its name, or as ``self.name``."""
-        func = call.func
-        if isinstance(func, ast.Name):
-            return self._functions.get((None, func.id))
-        root = func.value if isinstance(func, ast.Attribute) else None
-        if within is not None and isinstance(root, ast.Name) and root.id in ("self", "cls"):
-            return self._functions.get((within.owner, name_of(func)))
-        return None
 
     def _origins(self, func: ast.expr) -> set[str]:
         """Return the dotted names of what ``func``, or the object before its last dots, comes from."""

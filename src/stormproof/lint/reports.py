@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from .findings import Finding
     from .rule import Rule
 
-FORMATS = ("text", "json", "sarif", "github")
 _SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
 

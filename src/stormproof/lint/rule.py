@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .loops import Loop
     from .source import Module
 
-    Check = Callable[[Loop, Module | None], Iterator[tuple[Place, str]]]
+    Check = Callable[[Loop, Module | None], Iterator[tuple[Place | str, str]]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,5 +50,4 @@ _Jitterer = Callable[[float], float]
 _MaybeCallable = Union[T, Callable[[], T]]  # noqa: UP007 (mypy takes no TypeVar on the left of a |)
 _MaybeLogger = str | logging.Logger | logging.LoggerAdapter[Any] | None
 _MaybeSequence = Union[T, Sequence[T]]  # noqa: UP007
-_Predicate = Callable[[T], bool]
 _WaitGenerator = Callable[..., Generator[float, Any, None]]
