@@ -167,32 +167,14 @@ _HOMES = {
     "presets.from_tenacity": ("policy_from_tenacity",),
     "presets.policy_of": ("policy_of",),
 }
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
+_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 # Type checkers read the imports above.
 __all__ = sorted([*_HOME, "__version__"])  # pyright: ignore[reportUnsupportedDunderAll]  # noqa: PLE0605
 #: Modules reached as attributes. Those that stand on another library import it when first used.
 _MODULES = (
-    "aiohttp",
-    "asgi",
-    "celery",
-    "dramatiq",
-    "events",
-    "grpc",
-    "httpx",
-    "httpx2",
-    "idempotency",
-    "lab",
-    "logging",
-    "otel",
-    "presets",
-    "prometheus",
-    "redis",
-    "requests",
-    "tenacity",
-    "testing",
-    "urllib3",
-    "wsgi",
-)
+    "aiohttp asgi celery dramatiq events grpc httpx httpx2 idempotency lab logging "
+    "otel presets prometheus redis requests tenacity testing urllib3 wsgi"
+).split()
 
 
 def __dir__() -> list[str]:
@@ -213,7 +195,7 @@ if not TYPE_CHECKING:
             hint = f"; did you mean {meant}?" if meant else ""
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
         home = import_module(f"{__name__}.{_HOME[name]}")
-        for export in _HOMES[_HOME[name]]:
+        for export in _HOMES[_HOME[name]].split():
             value = getattr(home, export)
             if getattr(value, "__module__", "").startswith(__name__ + ".") and hasattr(value, "__qualname__"):
                 # So that tracebacks and reprs say where users import it from.

@@ -62,7 +62,7 @@ def loaded(tmp_path: Path, text: str, name: str) -> lab.Scenario:
     return lab.Scenario.load(path, name)
 
 
-def test_opened_file_offers_its_scenarios_and_each_of_its_policies() -> None:
+def test_opened_file_lists_its_scenarios_and_policies() -> None:
     checkout, quiet = page_scenario.describe_file(FILE)
     assert (checkout["id"], quiet["id"]) == ("checkout", "quiet")
     assert checkout["values"]["arrival_rps"] == 300

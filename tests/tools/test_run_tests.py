@@ -61,8 +61,8 @@ def test_many_failures_are_shortened_to_the_first_ten(
     part = part_with(tool, *failures, *map(ended, tests))
     assert tool.summary([part], [1], 1.0) == 1
     lines = capsys.readouterr().out.splitlines()
-    shown = f"FAILED 12 of 12: {' '.join(tests[:10])} and 2 more (see {tmp_path.name})"
-    assert lines[-1] == shown
+    verdict = f"FAILED 12 of 12: {' '.join(tests[:10])} and 2 more (see {tmp_path.name})"
+    assert lines[-1] == verdict
     assert f"text of {tests[9]}" in lines and f"text of {tests[10]}" not in lines
 
 

@@ -90,7 +90,7 @@ class Classifier:
         if issubclass(kind, BaseExceptionGroup):
             return self._group(outcome, depth)
         if issubclass(kind, RetryAfter):
-            return self._asked(outcome, depth)
+            return self._hinted(outcome, depth)
         fault = fault_of(outcome, self.settings)
         return Verdict.FATAL if fault is None else self._settle(outcome, fault)
 
@@ -181,7 +181,7 @@ class Classifier:
         timeout = all(verdict.kind == "timeout" for verdict in verdicts)
         return Verdict(True, after, "timeout" if timeout else "transient", verdicts[0].reason)
 
-    def _asked(self, error: Any, depth: int) -> Verdict:
+    def _hinted(self, error: Any, depth: int) -> Verdict:
         """`RetryAfter`: its cause decides; without one it is retryable by itself."""
         cause = error.__cause__ if error.cause is None else error.cause
         verdict = Verdict.RETRY if cause is None else self._judge(cause, depth + 1)

@@ -165,10 +165,16 @@ def http2(error: object, settings: ClassifierSettings, depth: int) -> KnownFault
     """httpx, httpcore: a protocol error carries h2's event, which may prove that nothing was processed."""
     for carrier in (error, get(error, "__cause__")):
         args = get(carrier, "args")
-        said = args[0] if is_a(args, tuple) and args else None
-        refused = whole(get(said, "error_code")) == known_faults.REFUSED_STREAM and get(said, "remote_reset")
+        message = args[0] if is_a(args, tuple) and args else None
+        refused = whole(get(message, "error_code")) == known_faults.REFUSED_STREAM and get(
+            message, "remote_reset"
+        )
         # A GOAWAY that names no stream: not even the first one was looked at.
-        if refused or whole(get(said, "last_stream_id")) == 0 or type(said).__name__ == "TooManyStreamsError":
+        if (
+            refused
+            or whole(get(message, "last_stream_id")) == 0
+            or type(message).__name__ == "TooManyStreamsError"
+        ):
             return known_faults.NO_STREAM
     local = type(error).__name__ == "LocalProtocolError"
     return FINAL if local else resolve(LOST.looking("args"), error, settings, depth)

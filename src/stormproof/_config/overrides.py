@@ -30,7 +30,7 @@ def overridden(document: Document, environ: Mapping[str, str], prefix: str) -> D
     for variable in variables:
         parts = variable[len(start) :].split("__")
         try:
-            _lay(result, parts, Text(environ[variable], variable))
+            _apply(result, parts, Text(environ[variable], variable))
         except LookupError as error:
             raise ConfigError(f"{variable}: {error.args[0]}") from None
     return result
@@ -42,7 +42,8 @@ def normal(name: str) -> str:
     return "_".join(words).upper()
 
 
-def _lay(document: Document, parts: list[str], value: Text) -> None:
+def _apply(document: Document, parts: list[str], value: Text) -> None:
+    """Put ``value`` where the ``parts`` of a variable's name say; `LookupError` if that is nowhere."""
     data = document.data
     section = parts[0].lower()
     policies = _named(data.get("policies"), parts[0])

@@ -195,13 +195,16 @@ class Registry(Mapping[str, Policy]):
             raise pipeline.spot.error(str(error)) from error
 
     def _exchange(
-        self, pipelines: dict[str, Pipeline], policies: dict[str, Policy], built: dict[str, dict[str, Any]]
+        self,
+        pipelines: dict[str, Pipeline],
+        policies: dict[str, Policy],
+        new_parts: dict[str, dict[str, Any]],
     ) -> tuple[str, ...]:
         """Apply the new options to the objects in use. Nothing here can fail: everything is built already."""
         swap = PartSwap(self._parts)
         shared = {
             section: {name: swap.part((section, name), part) for name, part in parts.items()}
-            for section, parts in built.items()
+            for section, parts in new_parts.items()
         }
         replaced = any(
             shared[section].get(name, part) is not part

@@ -101,8 +101,10 @@ def _skipped(strategy: Any, policy: Policy) -> tuple[str, ...]:
     """Return the options that the policy itself gave to the strategy, and will give again."""
     if isinstance(strategy, Retry) and strategy.owns_budget:
         return ("budget",)
-    paid = [s.budget for s in policy.strategies if type(s) is STRATEGIES["retry"].type]
-    if type(strategy) is STRATEGIES["hedge"].type and any(strategy.budget is budget for budget in paid):
+    retry_budgets = [s.budget for s in policy.strategies if type(s) is STRATEGIES["retry"].type]
+    if type(strategy) is STRATEGIES["hedge"].type and any(
+        strategy.budget is budget for budget in retry_budgets
+    ):
         return ("budget",)
     return ()
 

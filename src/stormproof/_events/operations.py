@@ -67,9 +67,9 @@ class Census:
     def first_tries(self) -> dict[str, int]:
         """Successes at the first attempt by operation, since the first subscription."""
         with self._lock:
-            for counted in self._operations.values():
-                counted.total += counted.tally.take()
-            return {name: counted.total for name, counted in self._operations.items()}
+            for operation in self._operations.values():
+                operation.total += operation.tally.take()
+            return {name: operation.total for name, operation in self._operations.items()}
 
     def policies(self) -> list[tuple[str, Any]]:
         """Every operation with each living policy that runs it, in the order of the names."""

@@ -38,14 +38,14 @@ class FleetLimiter(Member):
         self.burst: int = owner.burst
         self._owed = self._wanted = 0
         # No call waits longer for a store than its timeout, not even for its first answer.
-        self._patience_s = exchange.timeout_s
+        self._delivery_s = exchange.timeout_s
         self.bucket = self._fresh(exchange.instances, owner.clock_time())
         # While it is alone: the bucket to go on with when the store answers.
         self._next: LeaseBucket | None = None
 
     def _fresh(self, instances: int, now: float) -> LeaseBucket:
         # One call need not wait for the first answer; the tokens left for others are still unknown.
-        return LeaseBucket(self.rate, self.burst, instances, min(1, self.burst), now, self._patience_s)
+        return LeaseBucket(self.rate, self.burst, instances, min(1, self.burst), now, self._delivery_s)
 
     def is_dry(self, now: float) -> bool:
         """Return True if one token must be refused; that is counted. No lock: it takes nothing."""
@@ -105,7 +105,7 @@ class FleetLimiter(Member):
     def _leave(self, owner: Limiter) -> None:
         now = owner.clock_time()
         share, lease = self._share(now), self.bucket
-        # Who waits for tokens of the lease must not sit out the patience that an answer deserves.
+        # Callers that wait for tokens of the lease must not wait for an answer as well.
         if self.on_failure == "open":
             lease.credit = MOST_TOKENS
         elif self.on_failure == "local":

@@ -50,14 +50,14 @@ class Draft:
     def url(self, url: str) -> None:
         if not isinstance(url, str):
             raise TypeError(f"draft: url must be a string, got a {type(url).__name__}")
-        there = origin(url)
-        if there is None:
+        target = origin(url)
+        if target is None:
             raise ValueError("draft: url must be absolute, with http or https, a host and a valid port")
         before = origin(self._url)
-        if there != before:
-            self._leave(netloc(self._url), netloc(url))
+        if target != before:
+            self._drop_credentials(netloc(self._url), netloc(url))
         self._url = url
-        self.moved = there != self._home
+        self.moved = target != self._home
 
     @property
     def host(self) -> str:
@@ -77,7 +77,7 @@ class Draft:
             raise ValueError(f"draft: host must be a host with or without a port, got {got}")
         self.url = urlsplit(self._url)._replace(netloc=host).geturl()
 
-    def _leave(self, old: str, new: str) -> None:
+    def _drop_credentials(self, old: str, new: str) -> None:
         for name in [name for name in self.headers if name.lower() in self._credentials]:
             del self.headers[name]
         # A Host that is not the URL's own was chosen by the caller, who may want it everywhere.

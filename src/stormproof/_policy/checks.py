@@ -132,10 +132,10 @@ def _doubtful_waits(every: list[Any]) -> list[str]:
 def _strategy_warnings(every: list[Any]) -> list[str]:
     """Return the warnings that strategies give about those inside them."""
     return [
-        doubt
+        warning
         for place, strategy in enumerate(every)
         if isinstance(strategy, Part)
-        for doubt in strategy.warnings_for(every[place + 1 :])
+        for warning in strategy.warnings_for(every[place + 1 :])
     ]
 
 
@@ -195,15 +195,15 @@ def worst_case(strategies: tuple[Any, ...], hedge_budget: AnyBudget | None) -> W
     retry = next((s for s in strategies if isinstance(s, Retry)), None)
     tries = 1.0 if retry is None else math.inf if retry.attempts is None else float(retry.attempts)
     attempts = tries
-    paid = [] if retry is None else [retry.budget]
+    budgets = [] if retry is None else [retry.budget]
     for hedge in (s for s in strategies if isinstance(s, Hedge)):
         # Inside a Retry only the first attempt is hedged; outside it, each hedge retries by itself.
         outside = retry is not None and hedge in _around(strategies, Hedge, retry)
         attempts = attempts * hedge.max if outside else attempts + hedge.max - 1
-        paid.append(hedge_budget if hedge.budget is None else hedge.budget)
+        budgets.append(hedge_budget if hedge.budget is None else hedge.budget)
     one, whole = bounds(strategies)
     seconds, hinted = (min(_time(retry, tries, one, hinted), whole) for hinted in (False, True))
-    extra = sum({id(budget): sustained(budget) for budget in paid}.values())
+    extra = sum({id(budget): sustained(budget) for budget in budgets}.values())
     return WorstCase(attempts, seconds, min(attempts, 1.0 + extra), hinted)
 
 

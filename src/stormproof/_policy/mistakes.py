@@ -80,11 +80,11 @@ def _users_frame() -> tuple[Any, int, list[str]]:
     return frame, len(ours), ours
 
 
-def warn(doubt: str) -> None:
-    """Warn of ``doubt`` at the line of the user's code that made the policy."""
+def warn(message: str) -> None:
+    """Warn with ``message`` at the line of the user's code that made the policy."""
     import warnings
 
-    warnings.warn(f"Policy: {doubt}", PolicyWarning, stacklevel=_users_frame()[1] + 1)
+    warnings.warn(f"Policy: {message}", PolicyWarning, stacklevel=_users_frame()[1] + 1)
 
 
 #: Places in users' code that make policies with a budget of their own, and how many of those were dropped.

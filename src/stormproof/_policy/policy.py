@@ -99,8 +99,8 @@ class Policy(PolicySettings):
             draw=randomness.source(rng, "Policy"),
         )
         self.__dict__.update(self._pipeline(tuple(map(self._bind, strategies)), None))
-        for doubt in checks.check(self.strategies):
-            mistakes.warn(doubt)
+        for warning in checks.check(self.strategies):
+            mistakes.warn(warning)
         if (made_again := mistakes.doubtful_place(self)) is not None:
             mistakes.warn(made_again)
 
@@ -139,8 +139,8 @@ class Policy(PolicySettings):
         else:
             wrapper = stream_async(inner, lambda begin: self.compile(begin, env, True), *self._stream_rules())
         functools.update_wrapper(wrapper, inner, _named_by(inner))
-        if kind == "sync" and (doubt := mistakes.doubtful_return(inner)) is not None:
-            mistakes.warn(doubt)
+        if kind == "sync" and (warning := mistakes.doubtful_return(inner)) is not None:
+            mistakes.warn(warning)
         wrapper.__stormproof__ = self  # type: ignore[attr-defined]
         return wrapper  # type: ignore[return-value]
 
@@ -239,8 +239,8 @@ class Policy(PolicySettings):
 
     def _pipeline(self, strategies: tuple[Strategy, ...], hedge_budget: AnyBudget | None) -> dict[str, Any]:
         """The attributes for ``strategies``: hedges pay as the retries do, or else from ``hedge_budget``."""
-        paid = (s.budget for s in strategies if isinstance(s, Retry) and s.budget is not None)
-        retry_budget = next(paid, None)
+        budgets = (s.budget for s in strategies if isinstance(s, Retry) and s.budget is not None)
+        retry_budget = next(budgets, None)
         if retry_budget is not None or hedge_budget is None:
             hedge_budget = Budget(clock=self.clock) if retry_budget is None else retry_budget
         return {"strategies": strategies, "retry_budget": retry_budget, "hedge_budget": hedge_budget}

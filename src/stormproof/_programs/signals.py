@@ -62,7 +62,7 @@ def complain(what: str, error: BaseException | None) -> None:
     place = "" if traceback is None else f" in {traceback.tb_frame.f_code.co_qualname}"
     logger = logging.getLogger("stormproof.worker")
     message = clean(f"{what}: {error_name(error)}{place}")
-    if logger.isEnabledFor(logging.ERROR) and not _heard(logger):
+    if logger.isEnabledFor(logging.ERROR) and not _has_handler(logger):
         # Without any configuration the standard library writes errors to stderr, and so does this.
         record = logger.makeRecord(logger.name, logging.ERROR, "stormproof", 0, message, (), None)
         if logging.lastResort is not None:
@@ -71,7 +71,7 @@ def complain(what: str, error: BaseException | None) -> None:
     logger.error("%s", message)
 
 
-def _heard(logger: Any) -> bool:
+def _has_handler(logger: Any) -> bool:
     import logging
 
     while logger is not None:

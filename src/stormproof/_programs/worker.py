@@ -123,7 +123,7 @@ class Worker(Options):
         if interrupts.library() is not None:
             raise RuntimeError("Worker: run() would block the event loop that runs here; use run_async()")
         source = Source(jobs)
-        if source.is_async or "async" in map(_colour, (self.handler, self.dead_letter, self.requeue)):
+        if source.is_async or "async" in map(_kind, (self.handler, self.dead_letter, self.requeue)):
             import asyncio
 
             return asyncio.run(self.run_async(jobs))
@@ -145,7 +145,7 @@ class Worker(Options):
         run = self._begin(source)
         try:
             with _handlers.catching(self.signals, run.stop):
-                await _jobs.run_tasks(run, source, self._call, _colour(self.handler) == "sync")
+                await _jobs.run_tasks(run, source, self._call, _kind(self.handler) == "sync")
         finally:
             self._run = None
         return self._end(run)
@@ -206,7 +206,7 @@ class Worker(Options):
         return id(self)
 
 
-def _colour(fn: object) -> str:
+def _kind(fn: object) -> str:
     return "sync" if fn is None else function_kind(fn)
 
 

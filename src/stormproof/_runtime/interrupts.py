@@ -179,7 +179,7 @@ class _TaskArm:
     #: The number of its cancellations, and anyio's innermost scope, as the scope was entered.
     before: int
     outer: object
-    _fired: bool
+    fired: bool
     #: The timer of its own, or of the next look.
     _handle: Any
 
@@ -191,15 +191,15 @@ class _TaskArm:
     def fire(self, wait_s: float = _SOON_S) -> None:
         """Interrupt the task, once, as soon as nothing is lost by it."""
         task = self.task
-        if self._fired or task is None:
+        if self.fired or task is None:
             return
         waiter = getattr(task, "_fut_waiter", None)
         if waiter is not None and waiter.done():
-            self._handle = task.get_loop().call_soon(self.fire)
+            self.handle = task.get_loop().call_soon(self.fire)
         elif is_shielded(task, self.outer):
             self._handle = task.get_loop().call_later(wait_s, self.fire, min(2 * wait_s, _LATER_S))
         else:
-            self._fired = True
+            self.fired = True
             task.cancel()
 
     def interrupt(self) -> None:
@@ -207,9 +207,9 @@ class _TaskArm:
             _call_soon(task.get_loop(), self.fire)
 
     def hold_fire(self) -> bool:
-        if self._handle is not None:
-            self._handle.cancel()
-        return not self._fired
+        if self.handle is not None:
+            self.handle.cancel()
+        return not self.fired
 
     def disarm(self, kind: Any, error: object, traceback: object) -> bool:
         self.hold_fire()
@@ -228,7 +228,7 @@ class _AsyncioArm(_TaskArm):
         self.begin(task, anyio_scope(task))
         left = _seconds_left(scope)
         if left is not None:
-            self._handle = task.get_loop().call_later(left, self.fire)
+            self.handle = task.get_loop().call_later(left, self.fire)
 
 
 class Timers:

@@ -171,8 +171,8 @@ class Chaos(Layer, Options):
         return _CHAOTIC.build(like, is_async, names)
 
 
-_CHAOTIC = Template(
-    "chaotic",
+_CHAOS = Template(
+    "chaos",
     """\
 {async_}def chaotic({params}):
     if _sp_switch() is not None and _sp_hits({packed}):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -193,4 +193,4 @@ def sentence(naive: LaneVerdict, stormproof: LaneVerdict, scenario: DemoScenario
 
 def as_data(verdict: LaneVerdict) -> dict[str, Any]:
     """The verdict as plain data, ready for JSON."""
-    return {name: getattr(verdict, name) for name in LaneVerdict.__slots__}
+    return asdict(verdict)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 #: As much of the output as is searched: the last of it, both streams together.
 KEPT = 64 * 1024
 #: A process left behind may hold the pipe open; the wait for it ends after this.
-_PATIENCE_S = 0.5
+_JOIN_LIMIT_S = 0.5
 
 
 class Tee:
@@ -44,7 +44,7 @@ class Tee:
     def matches(self) -> bool:
         """Return True if the last 64 KiB match the pattern; waits for output still on its way."""
         for thread in self._threads:
-            thread.join(_PATIENCE_S)
+            thread.join(_JOIN_LIMIT_S)
         with self._lock:
             return self._pattern.search(self._kept) is not None
 

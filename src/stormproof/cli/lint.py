@@ -66,10 +66,10 @@ def command(
     if rules:
         _describe(written)
         return OK
-    findings, looked, unread = _look(
+    findings, count, unread = _look(
         paths, _lint_files.settings(config, select, ignore, strict=strict), exclude
     )
-    text = reports.WRITERS[written](findings, looked)
+    text = reports.WRITERS[written](findings, count)
     if text:
         print(text)
     for problem in unread:
@@ -98,13 +98,13 @@ def _look(paths: list[str], chosen: Settings, exclude: list[str]) -> tuple[list[
     chosen = replace(chosen, exclude=(*chosen.exclude, *exclude))
     findings: list[Finding] = []
     unread: list[str] = []
-    looked = 0
+    count = 0
     for path in _lint_files.files(paths or ["."], chosen):
         try:
             text = _lint_files.text_of(path)
         except (OSError, ValueError) as error:
             unread.append(f"{path}: {getattr(error, 'strerror', None) or error}")
             continue
-        looked += 1
+        count += 1
         findings += lint.check(text, path, chosen)
-    return findings, looked, unread
+    return findings, count, unread

@@ -64,8 +64,8 @@ class Keys:
         except Unknowable as reason:
             self.unknown.setdefault(job.name, str(reason))
             begin, parts = "?", [str(place)]
-        said = "\n".join([__version__, job.name, *parts, str(job.seed), job.engine])
-        return begin + hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+        text = "\n".join([__version__, job.name, *parts, str(job.seed), job.engine])
+        return begin + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
     def _identity(self, part: object) -> str:
         if id(part) not in self._known:
@@ -254,9 +254,9 @@ def _results(jobs: dict[str, Job], executor: Executor | None) -> Iterator[tuple[
 
 
 @contextmanager
-def _bar(total: int, shown: bool) -> Iterator[Callable[[], object]]:
+def _bar(total: int, visible: bool) -> Iterator[Callable[[], object]]:
     """Yield the function that advances a progress bar; without one, a function that does nothing."""
-    if not shown:
+    if not visible:
         yield lambda: None
         return
     from rich.progress import Progress

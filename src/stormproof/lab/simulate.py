@@ -140,7 +140,7 @@ def exact(
         limit = scenario.timeout if other.timeout is None else other.timeout
         groups.append((() if own is None else own.strategies, other.clients, limit))
     shapes = [shape(limited(row, limit)) for row, _, limit in groups]
-    reasons = [found for found in shapes if isinstance(found, str)]
+    reasons = [each for each in shapes if isinstance(each, str)]
     why = reasons[0] if reasons else ""
     if scenario.connections is not None:
         why = "attempts wait for a connection"
@@ -152,7 +152,7 @@ def exact(
     if why or way == "driven":
         run = Driven(groups, scenario, seed, watch)
     else:
-        forms = [found for found in shapes if isinstance(found, Shape)]
+        forms = [each for each in shapes if isinstance(each, Shape)]
         rows = [(form, size, limit) for form, (_, size, limit) in zip(forms, groups, strict=True)]
         kind = PlainDirect if is_plain(rows, scenario) else Direct
         run = kind(rows, scenario, seed, watch)

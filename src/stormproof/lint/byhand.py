@@ -87,8 +87,8 @@ def read(node: Rounds, names: Names, scope: ast.AST | None, text: str) -> Loop |
         return _read_sleepless(node, attempt, names)
     if awaits_a_state(getattr(scope, "name", "")) or _says_it_waits(node, scope):
         return None
-    asked = {name_of(call.func) for call in calls_in(attempt.body)} - REPORTS
-    if "wait" in asked or asked == {"ping"} or _says_it_polls(node, sleep):
+    calls = {name_of(call.func) for call in calls_in(attempt.body)} - REPORTS
+    if "wait" in calls or calls == {"ping"} or _says_it_polls(node, sleep):
         return None
     if in_handler and _polls(node, attempt, names):
         return None
@@ -133,8 +133,8 @@ def _loop(node: Rounds, attempt: ast.Try, retried: tuple[str, ...]) -> Loop:
 def _asks_about_its_error(handler: ast.ExceptHandler) -> bool:
     """Return True if a condition or a function in ``handler`` looks at the error: not each one is retried."""
     tests: list[ast.AST] = [inner.test for inner in walk(handler.body) if isinstance(inner, ast.If)]
-    asked = [call for call in calls_in(handler.body) if not _only_reports(call)]
-    return handler.name is not None and handler.name in loaded_in([*tests, *asked])
+    calls = [call for call in calls_in(handler.body) if not _only_reports(call)]
+    return handler.name is not None and handler.name in loaded_in([*tests, *calls])
 
 
 def _read_sleepless(node: Rounds, attempt: ast.Try, names: Names) -> Loop | None:
@@ -174,9 +174,9 @@ def _read_status_loop(node: Rounds, names: Names, scope: ast.AST | None, text: s
     if awaits_a_state(getattr(scope, "name", "")) or _says_it_waits(node, scope):
         return None
     sleep = first_sleep(node.body, names)
-    answered = [s for s in flat(node.body) if isinstance(s, ast.If) and any(map(ends, s.body))]
+    exits = [s for s in flat(node.body) if isinstance(s, ast.If) and any(map(ends, s.body))]
     # If a bad status leaves the loop, or a good one may stay, it waits for the content of a good one.
-    stays = [s.test for s in answered if always_leaves(s.body) and not always_leaves(s.orelse)]
+    stays = [s.test for s in exits if always_leaves(s.body) and not always_leaves(s.orelse)]
     if sleep is None or not any(is_not_200(test, ast.Eq) for test in stays if isinstance(test, ast.Compare)):
         return None
     loop = Loop("by hand", "loop", Place.of(node), by_hand=True)
@@ -236,10 +236,10 @@ def _counts(node: Rounds, names: Names) -> bool:
     """Return True if the loop counts rounds, rather than going through things or waiting for a time."""
     head: ast.expr = node.test if isinstance(node, ast.While) else node.iter
     compared = [inner for inner in walk(node.body) if isinstance(inner, ast.Compare)]
-    asked = [call for s in walk(node.body) if isinstance(s, ast.If) for call in calls_in([s.test])]
+    calls = [call for s in walk(node.body) if isinstance(s, ast.If) for call in calls_in([s.test])]
     if any(_reads_time(inner, names) for part in [head, *compared] for inner in ast.walk(part)):
         return False
-    if any(_TIMED_OUT.search(name_of(call.func)) for call in asked):
+    if any(_TIMED_OUT.search(name_of(call.func)) for call in calls):
         return False
     if isinstance(node, ast.While):
         return True
@@ -307,9 +307,9 @@ def _awaits_a_state(handler: ast.ExceptHandler) -> bool:
         and isinstance(inner.ops[0], (ast.In, ast.Eq, ast.NotEq))
         and about & loaded_in([inner])
     ]
-    asked = [c for c in calls_in(handler.body) if name_of(c.func) == "startswith" and about & loaded_in([c])]
+    calls = [c for c in calls_in(handler.body) if name_of(c.func) == "startswith" and about & loaded_in([c])]
     sides = [side for inner in compared for side in (inner.left, *inner.comparators)]
-    sides += [side for call in asked for side in call.args]
+    sides += [side for call in calls for side in call.args]
     texts = [side.value for side in sides if isinstance(side, ast.Constant) and isinstance(side.value, str)]
     return bool(texts) and not any(map(_TRANSIENT_TEXT.search, texts))
 
@@ -367,9 +367,9 @@ def _bounded(node: Rounds, attempt: ast.Try) -> bool:
     if not _is_endless(node):
         return True
     rest = [*(s for h in attempt.handlers for s in h.body), *(s for s in node.body if s is not attempt)]
-    counted = {name_of(inner.target) for inner in walk(node.body) if isinstance(inner, ast.AugAssign)} - {""}
+    counters = {name_of(inner.target) for inner in walk(node.body) if isinstance(inner, ast.AugAssign)} - {""}
     compared = [inner for inner in walk(rest) if isinstance(inner, ast.Compare)]
-    if any(name_of(part) in counted for inner in compared for part in ast.walk(inner)):
+    if any(name_of(part) in counters for inner in compared for part in ast.walk(inner)):
         return True
     return any(isinstance(inner, (ast.Raise, ast.Return, ast.Break)) for inner in walk(rest))
 

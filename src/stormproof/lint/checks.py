@@ -42,7 +42,7 @@ _HEALTHY = re.compile(
 _UNFINISHED = re.compile(
     r"not_?(finished|ready|found|done|complete|available)|pending|in_?progress|running", re.IGNORECASE
 )
-#: So many attempts of one call are no longer a way to ride out a failure.
+#: From this number of attempts on, a loop does not just ride out a failure.
 _MANY = 20
 #: So few attempts may double their waits without a maximum.
 _FEW = 8
@@ -72,8 +72,8 @@ def no_wait(loop: Loop, module: Module | None) -> Found:
     # the newest state, and a request that was refused is repeated with a new token: no server has to recover.
     # A function that counts on, to the next mirror say, makes another call each time.
     body = [] if loop.function is None else loop.function.node.body
-    counted = [statement.target for statement in body if isinstance(statement, ast.AugAssign)]
-    moves_on = any(isinstance(target, ast.Attribute) for target in counted)
+    counters = [statement.target for statement in body if isinstance(statement, ast.AugAssign)]
+    moves_on = any(isinstance(target, ast.Attribute) for target in counters)
     if loop.waits == "none" and loop.remote and not loop.by_hand and not _is_healthy(loop) and not moves_on:
         yield "waits", f"{loop.label} tries again at once, without any wait"
 

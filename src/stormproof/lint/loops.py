@@ -103,7 +103,7 @@ class Loop:
     ``raises`` those it ends in if they are others; ``polls`` that it waits for a result and no failure;
     ``everything`` that it retries every `Exception`, bugs included; ``methods`` the HTTP methods it retries
     ("*": all); ``hints`` is "ignored", "unread" (a 429 that may be retried) or "shortened" (a server's
-    Retry-After); ``budget`` "none", "tight" or "loose"; ``doubts`` what is odd about the order of its policy.
+    Retry-After); ``budget`` "none", "tight" or "loose"; ``warnings`` those about the order of its policy.
     ``attempts`` is the number of attempts, first one included; ``uncapped`` that its waits grow without a
     maximum; ``odd_chance`` names a source of jitter that is not made for it; ``any_status`` that it retries
     every status but 200; ``per_call`` that it is made anew in each call of a function; ``remote`` that its
@@ -139,7 +139,7 @@ class Loop:
     blocking: bool = False
     filtered: bool = False
     unbounded_attempt: bool = False
-    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     function: Function | None = None
     #: The function in which it is made, where it decorates none.
     maker: Function | None = None

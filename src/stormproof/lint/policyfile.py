@@ -64,7 +64,7 @@ def _loops(row: Pipeline, named: Any, lines: list[str]) -> list[Loop]:
     loop.timeout_s, loop.deadline_s = (
         None if math.isinf(seconds) else seconds for seconds in checks.bounds(tuple(row.strategies))
     )
-    loop.doubts = tuple(checks.doubtful_order(tuple(row.strategies)))
+    loop.warnings = tuple(checks.doubtful_order(tuple(row.strategies)))
     loop.unbounded_attempt = loop.timeout_s is None and loop.deadline_s is None
     waits = retry.backoff.preview(5)
     loop.waits = _waits(waits)

@@ -26,9 +26,9 @@ def text(findings: Sequence[Finding], files: int) -> str:
     for code in sorted({finding.code for finding in findings}):
         rule = BY_CODE[code]
         lines += ["", f"{code} {rule.name}", f"  why: {rule.why}", f"  fix: {rule.fix}"]
-    looked = f"{files:,} file{'' if files == 1 else 's'}"
+    looked_at = f"{files:,} file{'' if files == 1 else 's'}"
     count = f"{len(findings):,} finding{'' if len(findings) == 1 else 's'}"
-    return "\n".join([*lines, *([""] if lines else []), f"{count} in {looked}"])
+    return "\n".join([*lines, *([""] if lines else []), f"{count} in {looked_at}"])
 
 
 def as_json(findings: Sequence[Finding], files: int) -> str:

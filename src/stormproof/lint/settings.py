@@ -72,13 +72,13 @@ def make(
         if key not in KEYS:
             raise SettingsError(f"[tool.stormproof.lint]: {unknown('key', key, KEYS)}")
     lists = {key: _words(key, data.get(key, [])) for key in _LISTS}
-    asked = data.get("strict", False)
-    if not isinstance(asked, bool):
-        raise SettingsError(f"[tool.stormproof.lint] strict: must be true or false, got {asked!r}")
+    in_file = data.get("strict", False)
+    if not isinstance(in_file, bool):
+        raise SettingsError(f"[tool.stormproof.lint] strict: must be true or false, got {in_file!r}")
     chosen = list(select) or lists["select"]
     codes = _codes("select", chosen) if chosen else Settings().select
     codes -= _codes("ignore", [*lists["ignore"], *ignore])
-    return Settings(codes, tuple(lists["exclude"]), tuple(lists["policy-files"]), strict or asked)
+    return Settings(codes, tuple(lists["exclude"]), tuple(lists["policy-files"]), strict or in_file)
 
 
 def _words(key: str, value: Any) -> list[str]:

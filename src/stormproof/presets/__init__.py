@@ -30,29 +30,6 @@ if TYPE_CHECKING:
     from .service_config_text import LossyServiceConfig as LossyServiceConfig
     from .service_config_text import to_service_config as to_service_config
 
-__all__ = [
-    "AwsBackoff",
-    "EnvoyBudget",
-    "GrpcBackoff",
-    "HintedExponential",
-    "LossyServiceConfig",
-    "PollyJitter",
-    "aws_adaptive",
-    "aws_standard",
-    "aws_v2_1",
-    "cenkalti",
-    "envoy",
-    "finagle",
-    "from_service_config",
-    "google",
-    "grpc",
-    "grpc_throttle",
-    "polly",
-    "retryablehttp",
-    "stripe",
-    "to_service_config",
-]
-
 _HOMES = {
     "aws": ("aws_adaptive", "aws_standard", "aws_v2_1"),
     "backoffs": ("AwsBackoff", "GrpcBackoff", "HintedExponential", "PollyJitter"),
@@ -62,6 +39,8 @@ _HOMES = {
     "service_config_text": ("LossyServiceConfig", "to_service_config"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
+# Type checkers read the imports above.
+__all__ = sorted(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]  # noqa: PLE0605
 
 
 def __dir__() -> list[str]:

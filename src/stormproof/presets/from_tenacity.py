@@ -111,23 +111,23 @@ def _arithmetic(wait: Any) -> Backoff:
 def _sum(wait: object, parts: list[Any]) -> Backoff:
     """Return the sum of fixed waits, at most one that grows and at most one that is random."""
     fixed = sum(part.wait_fixed for part in parts if _name(part) in ("wait_fixed", "wait_none"))
-    drawn = [part for part in parts if _name(part) == "wait_random"]
+    spread = [part for part in parts if _name(part) == "wait_random"]
     growing = [part for part in parts if _name(part).startswith(("wait_exponential", "wait_random_exp"))]
     plain = [part for part in parts if _name(part) in ("wait_fixed", "wait_none")]
-    if len(drawn) > 1 or len(growing) > 1 or len(drawn) + len(growing) + len(plain) != len(parts):
+    if len(spread) > 1 or len(growing) > 1 or len(spread) + len(growing) + len(plain) != len(parts):
         raise _unknown("wait", wait)
-    low, high = (drawn[0].wait_random_min, drawn[0].wait_random_max) if drawn else (0.0, 0.0)
+    low, high = (spread[0].wait_random_min, spread[0].wait_random_max) if spread else (0.0, 0.0)
     if not growing:
-        if not drawn:
+        if not spread:
             return Constant(fixed)
         return Constant(fixed + high, jitter=lambda u, ceiling: fixed + low + u * (high - low))
     if len(parts) == 1:
         return _exponential(growing[0])
     if _name(growing[0]) != "wait_exponential":
         raise _unknown("wait", wait)
-    grown = _exponential(growing[0])
+    exponential = _exponential(growing[0])
     least = growing[0].min
-    return grown.replace(
+    return exponential.replace(
         jitter=lambda u, ceiling: max(ceiling, least) + fixed + low + u * (high - low), min=0.0
     )
 

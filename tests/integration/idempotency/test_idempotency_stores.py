@@ -55,7 +55,9 @@ def test_answer_is_kept_a_day_from_its_end(store: Store, clock: FakeClock) -> No
     assert store.begin("order-1", "f", "b", 10).state == "new"
 
 
-def test_ttl_of_the_store_and_of_the_call(make_store: Callable[..., Store], clock: FakeClock) -> None:
+def test_ttl_of_the_call_replaces_that_of_the_store(
+    make_store: Callable[..., Store], clock: FakeClock
+) -> None:
     store = make_store(ttl=datetime.timedelta(seconds=60))
     for key, ttl in (("own", None), ("given", 30)):
         store.begin(key, "", "a", 10)

@@ -214,7 +214,7 @@ def test_aws_v2_1_waits_longer_after_throttling() -> None:
     SYNC(policy, Throttling, Boom, Boom).slept(0.5, 0.05)
 
 
-def test_aws_v2_1_cuts_hints_in_the_loop() -> None:
+def test_aws_v2_1_cuts_a_long_hint() -> None:
     SYNC(presets.aws_v2_1(on=lambda error: hinted(30), rng=lambda: 0.5), Boom, Boom, "ok").slept(5.025, 5.05)
 
 

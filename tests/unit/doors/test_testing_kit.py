@@ -290,7 +290,7 @@ def test_run_records_the_waits_of_policies() -> None:
     assert sp.testing.run(main) == [3600, 3600]
 
 
-def test_run_drives_deadlines() -> None:
+def test_run_ends_a_call_at_its_deadline() -> None:
     """Invariant 3: back by the deadline, to the moment, when the callee honours cancellation."""
 
     async def main(clock: sp.testing.FakeClock) -> float:

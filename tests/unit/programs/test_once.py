@@ -58,7 +58,7 @@ class Gate:
         self.entered = threading.Event()
         self.opened = threading.Event()
 
-    def come_to(self) -> Any:
+    def call_through(self) -> Any:
         outcome = self.outcomes.pop(0)
         if isinstance(outcome, BaseException):
             raise outcome
@@ -68,7 +68,7 @@ class Gate:
         self.runs += 1
         self.entered.set()
         assert self.opened.wait(10)
-        return self.come_to()
+        return self.call_through()
 
 
 class Crowd:
@@ -228,7 +228,7 @@ def test_shared_error_keeps_its_traceback_at_a_constant_length() -> None:
     assert crowd.join() == [None] * 8
     assert len(seen) == 8
     for frames in seen:
-        assert "come_to" in frames
+        assert "call_through" in frames
         assert len(frames) < 12
 
 

@@ -229,7 +229,7 @@ def test_losses_and_failed_connects_belong_to_one_streak(ride: Way) -> None:
 
 
 @each_way
-def test_backoff_is_forgotten_after_exactly_the_stable_time(ride: Way) -> None:
+def test_backoff_restarts_after_exactly_the_stable_time(ride: Way) -> None:
     assert ride(1, 50, 100, policy=policy(), stable=50).sleeps == [4, 4]
     assert ride(1, 49.99, 100, policy=policy(), stable=50).sleeps == [4, 8]
 
@@ -247,7 +247,7 @@ def test_shortest_wait_holds_after_a_loss(ride: Way) -> None:
 
 
 @each_way
-def test_any_backoff_is_spread(ride: Way) -> None:
+def test_first_reconnect_of_any_backoff_waits_half_its_longest_wait(ride: Way) -> None:
     for backoff, longest in [
         (sp.Exponential(8, cap=32), 8),
         (sp.Exponential(8, cap=32, jitter="equal"), 8),

@@ -141,11 +141,11 @@ class Breaker(Layer, LockedCircuit):
     def _circuit(self) -> Circuit:
         def open_for(reopenings: int) -> float:
             try:
-                grown = self.open_for * self.open_growth**reopenings
+                duration = self.open_for * self.open_growth**reopenings
             except OverflowError:
                 # Too large for a float, as 2.0 ** 1100 is: longer than any open_max.
-                grown = self.open_max
-            return max(self.open_for, min(grown, self.open_max))
+                duration = self.open_max
+            return max(self.open_for, min(duration, self.open_max))
 
         kind: type[Circuit] = Circuit
         if self.store is not None:

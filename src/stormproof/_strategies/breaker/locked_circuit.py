@@ -185,12 +185,12 @@ class LockedCircuit(Stateful):
             due = self._count_slow(live, now)
             live.running.pop(ticket, None)
             if ticket.probe is not None:
-                counted = circuit.settle_probe(ticket.probe, outcome, now)
+                changed = circuit.settle_probe(ticket.probe, outcome, now)
             else:
                 assert ticket.bucket is not None
-                counted = circuit.settle(ticket.bucket, outcome, ticket.slow, now)
-                due = counted or due
-            if outcome == "failure" and counted:
+                changed = circuit.settle(ticket.bucket, outcome, ticket.slow, now)
+                due = changed or due
+            if outcome == "failure" and changed:
                 live.last_failure = error
             counts = self._counts_if(due)
             after, generation = circuit.state, circuit.generation
@@ -211,10 +211,10 @@ class LockedCircuit(Stateful):
         with self._lock:
             circuit = live.circuit
             before = circuit.state
-            counted = circuit.settle(bucket, outcome, False, now)
-            if counted:
+            changed = circuit.settle(bucket, outcome, False, now)
+            if changed:
                 live.last_failure = error
-            counts = self._counts_if(counted)
+            counts = self._counts_if(changed)
             after, generation = circuit.state, circuit.generation
             if circuit.current is not live.bucket:
                 self._publish_bucket()

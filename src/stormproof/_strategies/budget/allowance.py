@@ -284,7 +284,7 @@ class Allowance(Stateful):
         return self._begin(self._live.clock)
 
     def assume(self, state: BudgetState, events: int) -> None:
-        """Be the budget with ``state``, for which so many events were counted since it was last settled."""
+        """Take over ``state``, and the number of events counted since it was last settled."""
         # A run does this for every failure, and `object.__setattr__` takes three times as long.
         self.__dict__["_live"] = state
         self._tally.seen = self._tally.left() + events

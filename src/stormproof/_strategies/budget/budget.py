@@ -158,10 +158,10 @@ class Budget(Allowance):
         It starts with ``tokens``, at most its burst; ``None`` is its burst.
         """
         share = Budget(self.ratio, burst=self.burst / instances, window=self.window, clock=self.clock)
-        share.stand_in(self._tally, share.burst if tokens is None else tokens)
+        share.take_over(self._tally, share.burst if tokens is None else tokens)
         return share
 
-    def stand_in(self, successes: Tally, tokens: float) -> None:
+    def take_over(self, successes: Tally, tokens: float) -> None:
         """Count ``successes``, and hold ``tokens``."""
         self._tally = successes
         self._live.tokens = min(self.burst, max(0.0, tokens))

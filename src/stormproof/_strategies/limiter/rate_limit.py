@@ -97,15 +97,15 @@ class RateLimit(Layer, Options):
         check()
         scope = ambient()
         left = None if scope is None else scope.remaining()
-        patience = math.inf if self.max_wait is None else self.max_wait
-        limit = patience if left is None else min(patience, left)
+        longest = math.inf if self.max_wait is None else self.max_wait
+        limit = longest if left is None else min(longest, left)
         # A limiter of the user's own may have no line to wait in.
         enqueue = getattr(limiter, "enqueue", limiter.reserve)
         reservation: Reservation = enqueue(n, None if math.isinf(limit) else limit)
         if reservation.ok:
             return reservation
         wait = _ready_in(limiter, n)
-        if scope is None or left is None or wait is None or not left < wait <= patience:
+        if scope is None or left is None or wait is None or not left < wait <= longest:
             raise _refusal(limiter, n, wait, operation)
         tightest = scope.tightest()
         late = tightest.late(

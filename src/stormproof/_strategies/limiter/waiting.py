@@ -66,7 +66,7 @@ class Reservation:
         grant = self._grant
         if grant.line is None:
             return
-        nap = _FIRST_NAP_S if grant.hopeful else _LONGEST_S
+        nap = _FIRST_NAP_S if grant.may_come_early else _LONGEST_S
         # Counted down, not looked up: a clock set back makes no caller wait longer than was foreseen.
         left = math.inf
         while True:
@@ -75,7 +75,7 @@ class Reservation:
             if pause <= 0.0 or left <= 0.0:
                 break
             step = min(pause, left, nap)
-            if grant.hopeful:
+            if grant.may_come_early:
                 # The time for the exchange to bring them may reach past the deadline; a nap must not.
                 scope = ambient()
                 rest = None if scope is None else scope.remaining()
@@ -84,7 +84,7 @@ class Reservation:
             yield step, waiter
             if not waiter.granted:
                 left -= step
-                if step >= pause and not grant.hopeful:
+                if step >= pause and not grant.may_come_early:
                     break
         self._owner.line_step(grant, lambda line, now: line.arrive(grant, now))
 

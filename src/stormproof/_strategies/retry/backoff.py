@@ -299,10 +299,10 @@ class Fibonacci(Capped):
     ) -> None:
         super().__init__(base, cap=cap, jitter=jitter, min=min)
         steps = [self.base]
-        before, here = 1, 1
+        before, current = 1, 1
         while steps[-1] < self.cap:  # 10 steps for the defaults, 3,026 for the widest span of floats
-            steps.append(multiple(self.base, here, self.cap))
-            before, here = here, before + here
+            steps.append(multiple(self.base, current, self.cap))
+            before, current = current, before + current
         self._steps: tuple[float, ...] = tuple(steps)
 
     def _ceiling(self, n: int) -> float:

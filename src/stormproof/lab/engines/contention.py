@@ -83,15 +83,15 @@ class _Race:
 
     def _write(self, rows: Ints, who: Ints, now: Floats) -> None:
         self.writes += len(rows)
-        answered = now + self._legs(len(rows))
+        answered_at = now + self._legs(len(rows))
         won = self._seen[rows, who] == self._version[rows]
         lost = ~won
-        self._back_off(rows[lost], who[lost], answered[lost])
+        self._back_off(rows[lost], who[lost], answered_at[lost])
         winners = rows[won]
         self._version[winners] += 1
         self._due[winners, who[won]] = math.inf
         self._left[winners] -= 1
-        self.ended[winners] = np.maximum(self.ended[winners], answered[won])
+        self.ended[winners] = np.maximum(self.ended[winners], answered_at[won])
         if (self._left[winners] == 0).any():
             self._active = np.flatnonzero(self._left)
 

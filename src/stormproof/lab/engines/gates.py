@@ -32,14 +32,14 @@ class BreakerGate:
         bucket.started()
         return bucket
 
-    def passed(self, held: Any) -> None:
-        if type(held) is Ticket:
-            held.success()
+    def passed(self, admitted: Any) -> None:
+        if type(admitted) is Ticket:
+            admitted.success()
         else:
-            held.succeeded()
+            admitted.succeeded()
 
-    def failed(self, held: Any, error: BaseException) -> None:
-        ticket = held if type(held) is Ticket else Ticket(self.breaker, held, None, 0.0)
+    def failed(self, admitted: Any, error: BaseException) -> None:
+        ticket = admitted if type(admitted) is Ticket else Ticket(self.breaker, admitted, None, 0.0)
         ticket.end(error)
 
 
@@ -55,10 +55,10 @@ class ThrottleGate:
     def admit(self, now: float) -> Any:
         self._throttle.admit(self._draw)
 
-    def passed(self, held: object) -> None:
+    def passed(self, admitted: object) -> None:
         self._throttle.accept()
 
-    def failed(self, held: object, error: BaseException) -> None:
+    def failed(self, admitted: object, error: BaseException) -> None:
         if isinstance(error, Exception):
             self._throttle.settle(error)
 
@@ -74,10 +74,10 @@ class LimitGate:
     def admit(self, now: float) -> Any:
         self._strategy.take()
 
-    def passed(self, held: object) -> None:
+    def passed(self, admitted: object) -> None:
         pass
 
-    def failed(self, held: object, error: BaseException) -> None:
+    def failed(self, admitted: object, error: BaseException) -> None:
         pass
 
 
@@ -113,13 +113,13 @@ def admitted(gates: tuple[Gate, ...], now: float) -> tuple[list[Any] | None, Sto
     return tickets, None
 
 
-def all_passed(gates: tuple[Gate, ...], held: list[Any]) -> None:
+def all_passed(gates: tuple[Gate, ...], tokens: list[Any]) -> None:
     """Settle every gate as a success, innermost first."""
-    for each, token in zip(reversed(gates), reversed(held), strict=True):
+    for each, token in zip(reversed(gates), reversed(tokens), strict=True):
         each.passed(token)
 
 
-def all_failed(gates: tuple[Gate, ...], held: list[Any], error: BaseException) -> None:
+def all_failed(gates: tuple[Gate, ...], tokens: list[Any], error: BaseException) -> None:
     """Settle every gate that admitted the call with ``error``, innermost first."""
-    for each, token in zip(reversed(gates[: len(held)]), reversed(held), strict=True):
+    for each, token in zip(reversed(gates[: len(tokens)]), reversed(tokens), strict=True):
         each.failed(token, error)

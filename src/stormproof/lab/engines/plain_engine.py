@@ -113,7 +113,7 @@ class PlainDirect(Engine):
                 if self._budget is not None:
                     self._note_first_calls(times, clients)
                 self._begin_calls(times.tolist(), clients.tolist())
-            self._happen(self.scenario.duration)
+            self._run_events(self.scenario.duration)
             self._count_successes(self.scenario.duration, inf)
 
     def _note_first_calls(self, times: arrivals.Floats, clients: arrivals.Ints) -> None:
@@ -129,7 +129,7 @@ class PlainDirect(Engine):
         starts = self._counts if self._counts_starts else None
         for now, client in zip(times, clients, strict=True):
             if heap[0][0] <= now or (in_order and in_order[0][0] <= now):
-                self._happen(now)
+                self._run_events(now)
             clock.time = now
             if starts is not None:
                 starts[0 if self._is_shared else client] += 1
@@ -147,8 +147,8 @@ class PlainDirect(Engine):
             else:
                 self._answered(self._call(client, now), gone_at, answer)
 
-    def _happen(self, until: float) -> None:
-        """Let happen what is due up to ``until``."""
+    def _run_events(self, until: float) -> None:
+        """Run the events that are due up to ``until``."""
         heap, in_order, clock = self.heap, self._in_order, self.clock
         while True:
             event = heap[0]

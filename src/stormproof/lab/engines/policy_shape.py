@@ -104,9 +104,9 @@ class Process:
         self.breakers = [turn.breaker for turn in self.outer if type(turn) is BreakerGate] + inside
         self.certain = certain_breakers((form.retry, *inside)) if inside else ()
 
-    def _gates(self, parts: list[Any], made: dict[int, Any]) -> tuple[Gate, ...]:
+    def _gates(self, parts: list[Any], copies: dict[int, Any]) -> tuple[Gate, ...]:
         copier, draw = self.group.copier, self.group.draw
-        gates = (gate(copier.strategy(part, made), draw) for part in parts)
+        gates = (gate(copier.strategy(part, copies), draw) for part in parts)
         return tuple(found for found in gates if found is not None)
 
 

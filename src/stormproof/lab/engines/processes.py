@@ -109,16 +109,16 @@ class Copier:
         copies: dict[int, Any] = {}
         return [self.strategy(part, copies) for part in row]
 
-    def strategy(self, part: object, made: dict[int, Any]) -> Any:
-        """This process's copy of one strategy; ``made`` holds what it has already."""
+    def strategy(self, part: object, copies: dict[int, Any]) -> Any:
+        """This process's copy of one strategy; ``copies`` holds those it has already."""
         if isinstance(part, Retry):
-            return part.replace(budget=self.budget(part.budget, made)) if part.budget is not None else part
+            return part.replace(budget=self.budget(part.budget, copies)) if part.budget is not None else part
         if isinstance(part, Hedge):
-            own = None if part.budget is None else self.budget(part.budget, made)
+            own = None if part.budget is None else self.budget(part.budget, copies)
             return Hedge(**{**part.fields(), "budget": own})
         if isinstance(part, RateLimit):
-            return part.replace(limiter=self._part(part.limiter, made))
-        return self._part(part, made)
+            return part.replace(limiter=self._part(part.limiter, copies))
+        return self._part(part, copies)
 
     def budget_factory(self, original: object) -> Callable[[], Any]:
         """Return what makes the budget of one process after another, in place of ``original``."""
@@ -129,9 +129,9 @@ class Copier:
             return original.factory(self._clock)
         return lambda: self.budget(original, {})
 
-    def budget(self, original: object, made: dict[int, Any]) -> Any:
+    def budget(self, original: object, copies: dict[int, Any]) -> Any:
         """The budget of this process in place of ``original``."""
-        budget = self._part(original, made)
+        budget = self._part(original, copies)
         stored = getattr(original, "store", None) is not None or self._fleet
         if self._backend is None or not stored or not isinstance(original, Allowance):
             return budget
@@ -143,10 +143,10 @@ class Copier:
         mode = getattr(getattr(original, "store", None), "on_failure", "local")
         return SimulatedFleetBudget(budget, local, self._backend, mode)
 
-    def _part(self, original: object, made: dict[int, Any]) -> Any:
+    def _part(self, original: object, copies: dict[int, Any]) -> Any:
         template = original.template if isinstance(original, Keyed) else original
         shared = self._fleet or getattr(template, "store", None) is not None
-        known = self._shared if shared else made
+        known = self._shared if shared else copies
         key = id(original)
         if key not in known:
             known[key] = self._rebuilt(original)

@@ -148,7 +148,7 @@ class Driven(Engine):
         try:
             await process.call(key)
         except Exception as error:
-            recorder.failures[_why(error, self._layers)] += 1
+            recorder.failures[_failure_reason(error, self._layers)] += 1
         else:
             now = self.clock.time
             recorder.done_at.append(now)
@@ -267,7 +267,7 @@ def _passed_on(error: Exception, layer: Layer) -> Exception:
 _OWN_WORDS = ("attempts", "budget", "deadline", "within", "hint")
 
 
-def _why(error: Exception, layers: frozenset[str]) -> str:
+def _failure_reason(error: Exception, layers: frozenset[str]) -> str:
     """The reason of a failed call, in the words of the rule that ended it."""
     seen = exhausted_by(error)
     if seen is not None and seen.layer in layers:

@@ -86,7 +86,7 @@ def arrays(scenario: Scenario, seed: int) -> Iterator[tuple[Floats, Ints]]:
     """The same calls as `calls`, of a scenario with one class of clients in an open loop: arrays of their
     times and of their clients, a chunk at a time.
     """
-    more = [_crowd(scenario, fault) for fault in scenario.faults if isinstance(fault, Burst)]
+    more = [_burst_calls(scenario, fault) for fault in scenario.faults if isinstance(fault, Burst)]
     late = np.concatenate([np.empty(0), *(times for times, _ in more)])
     order = np.argsort(late, kind="stable")
     late, whose = late[order], np.concatenate([np.empty(0, np.int64), *(who for _, who in more)])[order]
@@ -102,7 +102,7 @@ def arrays(scenario: Scenario, seed: int) -> Iterator[tuple[Floats, Ints]]:
     yield late, whose
 
 
-def _crowd(scenario: Scenario, fault: Burst) -> tuple[Floats, Ints]:
+def _burst_calls(scenario: Scenario, fault: Burst) -> tuple[Floats, Ints]:
     """The calls of a burst."""
     turns = np.arange(fault.calls)
     times = fault.at + turns * (fault.over / fault.calls)
@@ -159,6 +159,6 @@ def _keys(draws: np.random.Generator, scenario: Scenario, size: int) -> Ints:
 
 
 def _burst(scenario: Scenario, seed: int, number: int, fault: Burst) -> Iterator[Arrival]:
-    times, who = _crowd(scenario, fault)
+    times, who = _burst_calls(scenario, fault)
     keys = _keys(generator(seed, f"burst {number}"), scenario, len(times))
     return zip(times.tolist(), itertools.repeat(0), who.tolist(), keys.tolist(), strict=False)

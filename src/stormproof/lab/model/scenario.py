@@ -283,9 +283,9 @@ def _check_service(service: Any, workers: int, capacity: float) -> None:
         rng = Random("service")
         # One alone: what load makes of it is for the simulation to show.
         given = (rng, 1) if depends_on_load(service) else (rng,)
-        drawn = [seconds("Scenario", "service", service(*given)) for _ in range(_DRAWS)]
-        mean = math.fsum(drawn) / _DRAWS
-        error = 5 * math.sqrt(math.fsum((value - mean) ** 2 for value in drawn)) / _DRAWS
+        times = [seconds("Scenario", "service", service(*given)) for _ in range(_DRAWS)]
+        mean = math.fsum(times) / _DRAWS
+        error = 5 * math.sqrt(math.fsum((value - mean) ** 2 for value in times)) / _DRAWS
     if abs(mean - wanted) > _TOLERANCE * wanted + error:
         what = "never ends" if not math.isfinite(mean) else f"takes {mean:.4g} s on average"
         serve = f"{workers / mean:.4g}/s" if mean > 0 else "any load"

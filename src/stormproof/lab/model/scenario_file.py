@@ -38,8 +38,8 @@ _DURATIONS = frozenset(
 
 
 def load(kind: object, path: str | os.PathLike[str], name: str | None = None) -> Any:
-    """Return the scenario ``name`` of the policy file ``path``, made by the class ``kind``; None is the only
-    one there is.
+    """Return the scenario ``name`` of the policy file ``path``, made by the class ``kind``; ``None``:
+    the only one.
     """
     document = sources.read(os.fspath(path))
     return read(kind, document, name, folder=os.path.dirname(os.path.abspath(path)))

@@ -165,7 +165,7 @@ class Queued(Evented):
     def serve(
         self, now: float, gone_at: float, done: Callable[[], None] | None, share: float = 1.0
     ) -> float | None:
-        """Return None: ``done`` is called when ``share`` of the usual work is done; -1: no room."""
+        """Queue a call: None (``done`` is called after ``share`` of the usual work), or -1 for no room."""
         assert done is not None
         if self._busy < self._workers:
             self._busy += 1
@@ -218,7 +218,7 @@ class Shared(Evented):
     def serve(
         self, now: float, gone_at: float, done: Callable[[], None] | None, share: float = 1.0
     ) -> float | None:
-        """Return None: ``done`` is called when ``share`` of the usual work is done; -1: no room."""
+        """Queue a call: None (``done`` is called after ``share`` of the usual work), or -1 for no room."""
         assert done is not None
         if self.depth(now) >= self._queue and len(self._jobs) >= self._workers:
             return -1.0

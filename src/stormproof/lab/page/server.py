@@ -127,7 +127,7 @@ async def _on_problem(request: Request, error: Exception) -> Response:
 
 
 #: Longest wait, in seconds, for the story's run before the address is printed.
-_PATIENCE_S = 4.0
+_STORY_LIMIT_S = 4.0
 
 
 def application(hosts: frozenset[str], token: str, ready: Callable[[], None] | None = None) -> Any:
@@ -138,7 +138,7 @@ def application(hosts: frozenset[str], token: str, ready: Callable[[], None] | N
 
     async def announce() -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(lab.runs.story(), _PATIENCE_S)
+            await asyncio.wait_for(lab.runs.story(), _STORY_LIMIT_S)
         if ready is not None:
             ready()
 

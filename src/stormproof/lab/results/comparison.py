@@ -175,15 +175,15 @@ class Comparison(Reportable):
         """The answer in a sentence or two."""
         best = self.best
         own = self.recovery[best]
-        said = [f"{best!r} recovers in {own} of {len(self.seeds)} runs and serves {self._served(best)}"]
+        sentences = [f"{best!r} recovers in {own} of {len(self.seeds)} runs and serves {self._served(best)}"]
         for name in self.names:
             if name != best:
                 share = self.recovery[name]
                 doubt = (
                     " (the intervals overlap)" if share.value != own.value and share.high >= own.low else ""
                 )
-                said.append(f"{name!r} recovers in {share}{doubt} and serves {self.hour[name]:.2%}")
-        return "; ".join(said) + "."
+                sentences.append(f"{name!r} recovers in {share}{doubt} and serves {self.hour[name]:.2%}")
+        return "; ".join(sentences) + "."
 
     def _served(self, name: str) -> str:
         return f"{self.hour[name]:.2%} of the calls of an hour with one such incident"
@@ -235,8 +235,8 @@ def _ended(figures: dict[str, Any]) -> dict[str, Any]:
     """Return the figures of a calm leg with the availability of the calls that ended: the run stops in the
     middle of the others, which are not lost.
     """
-    ended = figures["calls"] - figures["unfinished"]
-    return {**figures, "availability": figures["successes"] / ended if ended else None}
+    finished = figures["calls"] - figures["unfinished"]
+    return {**figures, "availability": figures["successes"] / finished if finished else None}
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -131,8 +131,8 @@ def _settled(raw: Raw, scenario: Scenario) -> tuple[bool, float | None]:
     offered = np.concatenate(([0.0], np.cumsum(raw.offered)))
     good = np.concatenate(([0.0], np.cumsum(raw.succeeded)))
     at = np.arange(first, size - window + 1)
-    asked = offered[at + window] - offered[at]
-    enough = good[at + window] - good[at] >= ENOUGH * asked - 2 * np.sqrt(asked)
+    offered_then = offered[at + window] - offered[at]
+    enough = good[at + window] - good[at] >= ENOUGH * offered_then - 2 * np.sqrt(offered_then)
     since = int(at[-1]) + 1 if not enough[-1] else int(at[0])
     if not enough.all() and enough[-1]:
         since = int(at[np.flatnonzero(~enough)[-1]]) + 1

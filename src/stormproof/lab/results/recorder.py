@@ -181,10 +181,10 @@ class Recorder:
             p50, p99 = np.quantile(took, (0.5, 0.99)).tolist()
             raw.latency = p50, p99
             raw.mean = float(took.mean())
-        taken = int(until / step + 1e-9) + (until >= self._scenario.duration)
+        samples = int(until / step + 1e-9) + (until >= self._scenario.duration)
         for name in ("queue", "budget", "breaker_open"):
             column = np.full(size, math.nan)
-            read = np.array(getattr(self, name))[:taken]
+            read = np.array(getattr(self, name))[:samples]
             column[: len(read)] = read
             setattr(raw, name, column)
         return raw

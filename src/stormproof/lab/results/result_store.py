@@ -73,8 +73,8 @@ def _column(path: Path) -> list[Any]:
     except PermissionError:
         raise
     except (pyarrow.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
-        said = " ".join(str(error).split())[:200]
-        raise ValueError(f"save: {path} must be a Parquet file of an experiment: {said}") from None
+        message = " ".join(str(error).split())[:200]
+        raise ValueError(f"save: {path} must be a Parquet file of an experiment: {message}") from None
 
 
 def _lines(path: Path) -> list[Any]:

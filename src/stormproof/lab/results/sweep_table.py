@@ -15,10 +15,10 @@ from .result_store import Row
 class Sweep:
     """``rows``: one dict for each point and policy, with the values, the policy's name and the summary."""
 
-    def __init__(self, fields: tuple[str, ...], found: list[tuple[dict[str, Any], str, list[Row]]]) -> None:
+    def __init__(self, fields: tuple[str, ...], runs: list[tuple[dict[str, Any], str, list[Row]]]) -> None:
         self.fields = fields
         self.rows: list[dict[str, Any]] = [
-            {**point, "policy": name, **summary(rows)} for point, name, rows in found
+            {**point, "policy": name, **summary(rows)} for point, name, rows in runs
         ]
 
     def threshold(self, field: str, policy: str | None = None, share: float = 0.5) -> tuple[Any, Any] | None:
@@ -49,7 +49,7 @@ class Sweep:
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), os.fspath(path))
 
     def __str__(self) -> str:
-        shown = (
+        fields = (
             *self.fields,
             "policy",
             "recovered",
@@ -58,7 +58,7 @@ class Sweep:
             "amplification",
             "availability",
         )
-        cells = [shown, *(tuple(_short(row[name]) for name in shown) for row in self.rows)]
+        cells = [fields, *(tuple(_short(row[name]) for name in fields) for row in self.rows)]
         return "\n".join(aligned(cells))
 
 

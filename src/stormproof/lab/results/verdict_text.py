@@ -129,14 +129,14 @@ def _recovery(figures: dict[str, Any], scenario: Scenario) -> str:
         return f"Recovered late: {_seconds(after)} after a fault of {_seconds(length)}."
     if broken and figures["until"] <= scenario.broken_until:
         return "Not seen to recover: the fault lasted until the end of the run."
-    got, asked = figures["goodput_after"], figures["offered_rps_after"]
+    goodput, offered = figures["goodput_after"], figures["offered_rps_after"]
     received, capacity = figures["received_rps_after"], scenario.capacity_rps
     over = received is not None and received > capacity
     what = "Collapsed" if broken else "Overloaded" if over else "Fell short"
-    if got is None:
+    if goodput is None:
         return f"{what}."
     when = "after the fault" if broken else "all along"
-    text = f"{what}: {when}, goodput was {got:,.0f}/s of {asked:,.0f}/s offered"
+    text = f"{what}: {when}, goodput was {goodput:,.0f}/s of {offered:,.0f}/s offered"
     if over:
         return f"{text}, while the backend received {received:,.0f}/s and can serve {capacity:,.0f}/s."
     return f"{text}."

@@ -77,7 +77,7 @@ def test_breaker_opens_by_default_at_half_of_twenty_calls(clock: sp.testing.Fake
     assert breaker.state == "open"
 
 
-def test_exactly_the_ratio_is_enough_and_less_is_not(clock: sp.testing.FakeClock) -> None:
+def test_breaker_opens_at_exactly_the_failure_ratio(clock: sp.testing.FakeClock) -> None:
     breaker = sp.Breaker(failure_ratio=0.5, min_calls=4, clock=clock)
     succeed(breaker, 3)
     fail(breaker, 2)

@@ -132,7 +132,7 @@ def test_buckets_edge_belongs_to_the_bucket() -> None:
     assert window.roll(3.0).end == 3.0
 
 
-def settled(window: Window, row: Any, successes: int = 0, failures: int = 0) -> None:
+def settle(window: Window, row: Any, successes: int = 0, failures: int = 0) -> None:
     for _ in range(successes):
         row.started()
         row.succeeded()
@@ -143,9 +143,9 @@ def settled(window: Window, row: Any, successes: int = 0, failures: int = 0) -> 
 
 def test_sums_are_over_the_window_and_totals_over_all() -> None:
     window = Window(2.0, 1.0, 0.0)
-    settled(window, window.current, successes=3, failures=2)
+    settle(window, window.current, successes=3, failures=2)
     window.note(window.current, excluded=1, slow=2, stalled=1)
-    settled(window, window.roll(1.5), successes=4, failures=1)
+    settle(window, window.roll(1.5), successes=4, failures=1)
     window.note(window.current, excluded=1, slow=1, stalled=2)
     counts = window.counts()
     assert (counts.requests, counts.successes, counts.failures) == (10, 7, 3)
@@ -160,27 +160,27 @@ def test_sums_are_over_the_window_and_totals_over_all() -> None:
 
 def test_streak_outlives_its_bucket_in_a_rolling_window() -> None:
     window = Window(2.0, 1.0, 0.0)
-    settled(window, window.current, failures=2)
-    settled(window, window.roll(1.5), failures=1)
+    settle(window, window.current, failures=2)
+    settle(window, window.roll(1.5), failures=1)
     window.roll(2.5)
     assert window.counts().consecutive_failures == 3
-    settled(window, window.current, successes=2)
+    settle(window, window.current, successes=2)
     counts = window.counts()
     assert (counts.consecutive_failures, counts.consecutive_successes) == (0, 2)
-    settled(window, window.current, successes=1)
+    settle(window, window.current, successes=1)
     assert window.counts().consecutive_successes == 3
-    settled(window, window.current, failures=1)
+    settle(window, window.current, failures=1)
     counts = window.counts()
     assert (counts.consecutive_failures, counts.consecutive_successes) == (1, 0)
 
 
 def test_streak_ends_with_its_fixed_window() -> None:
     window = Window(10.0, 10.0, 0.0)
-    settled(window, window.current, failures=2)
+    settle(window, window.current, failures=2)
     window.roll(11.0)
     counts = window.counts()
     assert (counts.consecutive_failures, counts.consecutive_successes) == (0, 0)
-    settled(window, window.current, successes=2)
+    settle(window, window.current, successes=2)
     window.roll(22.0)
     assert window.counts().consecutive_successes == 0
     assert window.totals() == (2, 2)
@@ -188,7 +188,7 @@ def test_streak_ends_with_its_fixed_window() -> None:
 
 def test_successes_of_a_bucket_that_leaves_are_in_the_totals() -> None:
     window = Window(2.0, 1.0, 0.0)
-    settled(window, window.current, successes=5)
+    settle(window, window.current, successes=5)
     window.roll(10.0)
     assert window.totals() == (5, 0)
     assert window.counts().consecutive_successes == 5

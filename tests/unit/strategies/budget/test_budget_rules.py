@@ -115,70 +115,70 @@ def test_clock_set_back_repeatedly_continues_from_the_new_time() -> None:
     assert live.tick() == (108.0, 0.0)
 
 
-def budget(**options: float) -> tuple[sp.Budget, Jumping]:
+def success_budget(**options: float) -> tuple[sp.Budget, Jumping]:
     clock = Jumping()
     return sp.Budget(clock=clock, **options), clock  # type: ignore[arg-type]
 
 
-def settled(made: Any) -> float:
-    """Settle ``made``, as a failure does, and return its balance: a reading alone settles nothing."""
-    made._settle()
-    return float(made.balance)
+def settled(budget: Any) -> float:
+    """Settle ``budget``, as a failure does, and return its balance: a reading alone settles nothing."""
+    budget._settle()
+    return float(budget.balance)
 
 
 def test_budget_defaults_are_ratio_0_1_burst_3_window_10_s() -> None:
-    made, _ = budget()
-    assert (made.ratio, made.burst, made.window, made.sustained) == (0.1, 3.0, 10.0, 0.1)
-    assert made.balance == 3.0
+    budget, _ = success_budget()
+    assert (budget.ratio, budget.burst, budget.window, budget.sustained) == (0.1, 3.0, 10.0, 0.1)
+    assert budget.balance == 3.0
 
 
 def test_budget_holds_the_burst_and_the_earnings_of_the_window() -> None:
-    made, clock = budget(ratio=0.5, burst=2, window=20)
+    budget, clock = success_budget(ratio=0.5, burst=2, window=20)
     for _ in range(8):
-        made.success()
-    assert settled(made) == 6.0
+        budget.success()
+    assert settled(budget) == 6.0
     clock.time += 19.5
-    assert made.balance == 6.0
+    assert budget.balance == 6.0
     clock.time += 1.0
-    assert made.balance == 2.0
+    assert budget.balance == 2.0
 
 
 def test_earnings_older_than_the_window_count_in_part() -> None:
-    made, clock = budget(ratio=1.0, burst=0, window=20)
+    budget, clock = success_budget(ratio=1.0, burst=0, window=20)
     for _ in range(10):
-        made.success()
+        budget.success()
     clock.time += 40.0
     # Ten successes in forty seconds: five of them in the last twenty.
-    assert made.balance == pytest.approx(5.0)
+    assert budget.balance == pytest.approx(5.0)
 
 
 def test_slow_earnings_count_in_full_until_the_burst_is_reached() -> None:
-    made, clock = budget(ratio=0.1, burst=3, window=10)
+    budget, clock = success_budget(ratio=0.1, burst=3, window=10)
     for _ in range(3):
-        assert made.withdraw() == 1.0
+        assert budget.withdraw() == 1.0
     for _ in range(25):
         clock.time += 60.0
-        made.success()
-    assert made.balance == pytest.approx(2.5)
+        budget.success()
+    assert budget.balance == pytest.approx(2.5)
     for _ in range(25):
         clock.time += 60.0
-        made.success()
+        budget.success()
     # Above the burst stands what the last window earned: a sixth of a success, as they are spread evenly.
-    assert made.balance == pytest.approx(3.0 + 0.1 / 6, abs=1e-3)
+    assert budget.balance == pytest.approx(3.0 + 0.1 / 6, abs=1e-3)
 
 
 def test_shortage_reports_earnings_spending_and_the_options_to_set() -> None:
-    made, _ = budget(ratio=0.1, burst=3)
+    budget, _ = success_budget(ratio=0.1, burst=3)
     for _ in range(3):
-        made.withdraw()
-    assert made.shortage() == (
+        budget.withdraw()
+    assert budget.shortage() == (
         "retry budget exhausted: burst 3, 0 successes earned 0, 3 retries spent 3; to allow more, set burst=6"
     )
     for _ in range(12):
-        made.success()
-    assert made.withdraw() == 1.0
-    assert made.withdraw() == 0.0
-    assert made.shortage() == (
+        budget.success()
+    assert budget.withdraw() == 1.0
+    assert budget.withdraw() == 0.0
+    assert budget.shortage() == (
         "retry budget exhausted: burst 3, 12 successes earned 1.2, 4 retries spent 4; "
         "to allow more, set burst=6 or ratio=0.17"
     )
@@ -186,68 +186,70 @@ def test_shortage_reports_earnings_spending_and_the_options_to_set() -> None:
 
 def test_shortage_counts_what_was_earned_above_the_burst() -> None:
     """A busy caller spends what its window earned first; "0 successes" was said of it, and a large burst."""
-    made, _ = budget(ratio=0.1, burst=3)
+    budget, _ = success_budget(ratio=0.1, burst=3)
     for _ in range(25):
-        made.success()
+        budget.success()
     for _ in range(5):
-        assert made.withdraw() == 1.0
-    assert made.withdraw() == 0.0
-    assert made.shortage() == (
+        assert budget.withdraw() == 1.0
+    assert budget.withdraw() == 0.0
+    assert budget.shortage() == (
         "retry budget exhausted: burst 3, 25 successes earned 2.5, 5 retries spent 5; "
         "to allow more, set burst=6 or ratio=0.12"
     )
 
 
 def test_shortage_counts_from_the_moment_the_budget_was_last_full() -> None:
-    made, _ = budget(ratio=1.0, burst=1)
-    made.withdraw()
-    made.success()
-    made.withdraw()
-    assert "0 successes earned 0, 1 retry spent 1" in made.shortage()
+    budget, _ = success_budget(ratio=1.0, burst=1)
+    budget.withdraw()
+    budget.success()
+    budget.withdraw()
+    assert "0 successes earned 0, 1 retry spent 1" in budget.shortage()
 
 
-@pytest.mark.parametrize("made", [sp.WindowBudget(), sp.QuotaBudget(), sp.ThrottleBudget(), sp.RateBudget()])
-def test_shortage_of_every_kind_is_one_line_that_names_its_options(made: Any) -> None:
-    assert repr(made) in made.shortage()
-    assert "\n" not in made.shortage()
+@pytest.mark.parametrize(
+    "budget", [sp.WindowBudget(), sp.QuotaBudget(), sp.ThrottleBudget(), sp.RateBudget()]
+)
+def test_shortage_of_every_kind_is_one_line_that_names_its_options(budget: Any) -> None:
+    assert repr(budget) in budget.shortage()
+    assert "\n" not in budget.shortage()
 
 
 def test_budget_pays_down_to_zero_and_not_below() -> None:
-    made, _ = budget(ratio=0.1, burst=1.5)
-    assert made.withdraw() == 1.0
-    assert made.balance == 0.5
-    assert made.withdraw() == 0.0
-    assert made.balance == 0.5
+    budget, _ = success_budget(ratio=0.1, burst=1.5)
+    assert budget.withdraw() == 1.0
+    assert budget.balance == 0.5
+    assert budget.withdraw() == 0.0
+    assert budget.balance == 0.5
     for _ in range(5):
-        made.success()
-    assert made.withdraw() == 1.0
-    assert made.balance == pytest.approx(0.0)
-    assert made.balance >= 0.0
+        budget.success()
+    assert budget.withdraw() == 1.0
+    assert budget.balance == pytest.approx(0.0)
+    assert budget.balance >= 0.0
 
 
 def test_ten_successes_at_ratio_0_1_earn_one_token() -> None:
-    made, _ = budget(ratio=0.1, burst=0)
+    budget, _ = success_budget(ratio=0.1, burst=0)
     for _ in range(10):
-        made.success()
-        made._settle()  # Ten additions of a tenth come to less than one.
-    assert made.withdraw() == 1.0
-    assert made.balance == 0.0
+        budget.success()
+        budget._settle()  # Ten additions of a tenth come to less than one.
+    assert budget.withdraw() == 1.0
+    assert budget.balance == 0.0
 
 
 def test_new_clock_continues_the_time_of_the_first() -> None:
-    made = sp.Budget(ratio=1.0, burst=0, window=20)
-    made.success()
-    assert settled(made) == 1.0
+    budget = sp.Budget(ratio=1.0, burst=0, window=20)
+    budget.success()
+    assert settled(budget) == 1.0
     clock = Jumping()
     clock.time = -1e6
-    made.use_clock(clock)  # type: ignore[arg-type]
-    assert made.balance == 1.0
+    budget.use_clock(clock)  # type: ignore[arg-type]
+    assert budget.balance == 1.0
     clock.time += 21.0
-    assert made.balance == 0.0
-    assert made.clock is clock
+    assert budget.balance == 0.0
+    assert budget.clock is clock
     other = Jumping()
-    made.use_clock(other)  # type: ignore[arg-type]
-    assert made.clock is clock
+    budget.use_clock(other)  # type: ignore[arg-type]
+    assert budget.clock is clock
 
 
 def test_negative_times_are_summed() -> None:
@@ -288,35 +290,35 @@ def test_fraction_of_a_second_does_not_count_as_a_step_back() -> None:
 
 
 def test_slice_ends_with_its_last_moment() -> None:
-    made, clock = budget(ratio=1.0, burst=2, window=20)
+    budget, clock = success_budget(ratio=1.0, burst=2, window=20)
     clock.time = 181.0
-    assert settled(made) == 2.0
-    made.success()
-    assert settled(made) == 3.0
+    assert settled(budget) == 2.0
+    budget.success()
+    assert settled(budget) == 3.0
     clock.time = 200.5
-    assert made.balance == 3.0
+    assert budget.balance == 3.0
     clock.time = 201.0
-    assert made.balance == 2.0
+    assert budget.balance == 2.0
 
 
 def test_earnings_between_two_looks_leave_at_their_own_time() -> None:
-    made, clock = budget(ratio=1.0, burst=0, window=20)
+    budget, clock = success_budget(ratio=1.0, burst=0, window=20)
     for _ in range(10):
-        made.success()
+        budget.success()
     clock.time = 110.0
-    assert settled(made) == 10.0
+    assert settled(budget) == 10.0
     clock.time = 125.0
-    assert made.balance == pytest.approx(5.0)
+    assert budget.balance == pytest.approx(5.0)
 
 
 def test_clock_that_is_far_ahead_is_followed_from_where_the_first_was() -> None:
-    made = sp.Budget(ratio=1.0, burst=0, window=20)
-    made.success()
-    assert settled(made) == 1.0
+    budget = sp.Budget(ratio=1.0, burst=0, window=20)
+    budget.success()
+    assert settled(budget) == 1.0
     clock = Jumping()
     clock.time = 1e6
-    made.use_clock(clock)  # type: ignore[arg-type]
-    assert made.balance == 1.0
+    budget.use_clock(clock)  # type: ignore[arg-type]
+    assert budget.balance == 1.0
 
 
 # The other kinds.
@@ -328,23 +330,23 @@ def window_budget() -> tuple[sp.WindowBudget, Jumping]:
 
 
 def test_calls_between_two_looks_are_spread_over_the_time_between() -> None:
-    made, clock = window_budget()
+    budget, clock = window_budget()
     for _ in range(10):
-        made.started()
+        budget.started()
     clock.time += 10.0
-    assert settled(made) == pytest.approx(10.0)
+    assert settled(budget) == pytest.approx(10.0)
     clock.time += 15.0
-    assert made.balance == pytest.approx(5.0)
+    assert budget.balance == pytest.approx(5.0)
 
 
 def test_calls_over_more_than_a_window_count_in_part() -> None:
-    made, clock = window_budget()
+    budget, clock = window_budget()
     for _ in range(40):
-        made.started()
+        budget.started()
     clock.time += 80.0
-    assert settled(made) == pytest.approx(10.0)
+    assert settled(budget) == pytest.approx(10.0)
     clock.time += 10.0
-    assert made.balance == pytest.approx(5.0)
+    assert budget.balance == pytest.approx(5.0)
 
 
 def test_quota_charges_throttle_cost_only_if_set_and_throttled() -> None:
@@ -354,17 +356,17 @@ def test_quota_charges_throttle_cost_only_if_set_and_throttled() -> None:
 
 
 def test_quota_is_credited_for_each_success() -> None:
-    made = sp.QuotaBudget(capacity=100, retry_cost=40, success_credit=3)
-    assert made.sustained == pytest.approx(3 / 40)
-    made.withdraw()
-    made.success()
-    made.success()
-    assert made.balance == 66.0
+    budget = sp.QuotaBudget(capacity=100, retry_cost=40, success_credit=3)
+    assert budget.sustained == pytest.approx(3 / 40)
+    budget.withdraw()
+    budget.success()
+    budget.success()
+    assert budget.balance == 66.0
 
 
 def test_rate_budget_has_documented_defaults_and_bounds() -> None:
-    made = sp.RateBudget()
-    assert (made.rate, made.burst, made.wait) == (100.0, 200, False)
+    budget = sp.RateBudget()
+    assert (budget.rate, budget.burst, budget.wait) == (100.0, 200, False)
     assert sp.RateBudget(burst=10**15).burst == 10**15
     with pytest.raises(ValueError, match=r"^RateBudget: burst must be "):
         sp.RateBudget(burst=10**15 + 1)
@@ -374,34 +376,34 @@ def test_rate_budget_has_documented_defaults_and_bounds() -> None:
 def test_rate_budget_pays_from_its_bucket_or_from_the_fleet_s(is_shared: bool) -> None:
     clock = Jumping()
     own = (1, 1) if is_shared else (0.5, 2)
-    made = sp.RateBudget(*own, wait=True, clock=clock)  # type: ignore[arg-type]
+    budget = sp.RateBudget(*own, wait=True, clock=clock)  # type: ignore[arg-type]
     if is_shared:
         # What stands for the fleet has the rate in question; the budget's own bucket must not be asked.
-        made._shared = sp.Limiter(0.5, 2, clock=clock)  # type: ignore[arg-type]
-    assert made.balance == 2.0
-    assert made.withdraw() == 1.0
-    assert made.balance == 1.0
-    assert made.reserve(0.0).delay == 0.0
-    assert made.withdraw() == 0.0
-    assert not made.reserve(1.9).ok
-    later = made.reserve(2.0)
+        budget._shared = sp.Limiter(0.5, 2, clock=clock)  # type: ignore[arg-type]
+    assert budget.balance == 2.0
+    assert budget.withdraw() == 1.0
+    assert budget.balance == 1.0
+    assert budget.reserve(0.0).delay == 0.0
+    assert budget.withdraw() == 0.0
+    assert not budget.reserve(1.9).ok
+    later = budget.reserve(2.0)
     assert later.ok and later.delay == 2.0
-    assert made.balance == 0.0
-    last = made.reserve(None)
+    assert budget.balance == 0.0
+    last = budget.reserve(None)
     assert last.delay == 4.0
     last.leave()
-    assert made.reserve(None).delay == 4.0
+    assert budget.reserve(None).delay == 4.0
     later.leave()
-    assert made.reserve(None).delay == 4.0, "the place of the first in line went to the one behind it"
+    assert budget.reserve(None).delay == 4.0, "the place of the first in line went to the one behind it"
 
 
 def test_shared_rate_budget_hands_its_clock_on() -> None:
-    made = sp.RateBudget(1, 1)
+    budget = sp.RateBudget(1, 1)
     shared = sp.Limiter(1, 1)
-    made._shared = shared
+    budget._shared = shared
     clock = Jumping()
-    made.use_clock(clock)  # type: ignore[arg-type]
-    assert made.clock is clock
+    budget.use_clock(clock)  # type: ignore[arg-type]
+    assert budget.clock is clock
     assert shared.clock is clock
 
 

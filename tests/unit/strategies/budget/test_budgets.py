@@ -592,7 +592,7 @@ def test_outage_adds_at_most_the_balance_at_its_start(processes: int) -> None:
 # One per key.
 
 
-def test_keyed_gives_one_per_key(clock: sp.testing.FakeClock) -> None:
+def test_keyed_gives_each_key_its_own_budget(clock: sp.testing.FakeClock) -> None:
     budgets = sp.keyed(sp.Budget(burst=2, clock=clock))
     assert budgets["a"] is budgets["a"]
     assert budgets["a"] is not budgets["b"]

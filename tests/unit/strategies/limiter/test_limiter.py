@@ -99,7 +99,7 @@ def test_delay_of_a_reservation_shrinks_to_zero(clock: sp.testing.FakeClock) -> 
     assert reservation.delay == 0
 
 
-def test_refused_reservation_never_comes(clock: sp.testing.FakeClock) -> None:
+def test_refused_reservation_has_an_infinite_delay(clock: sp.testing.FakeClock) -> None:
     refused = sp.Limiter(1, 1, clock=clock).reserve(2)
     assert not refused.ok
     assert refused.delay == math.inf

@@ -19,7 +19,7 @@ def bucket(rate: float = 2.0, burst: int = 10, now: float = 0.0) -> Bucket:
 def test_grant_delay_is_the_time_until_it_is_due() -> None:
     grant = Grant(True, 1, 10.0, 2.0, 1.0)
     assert (grant.delay(4.0), grant.delay(10.0), grant.delay(11.0)) == (6.0, 0.0, 0.0)
-    assert (grant.returned, grant.given_back, grant.hopeful) == (False, 0.0, False)
+    assert (grant.returned, grant.given_back, grant.may_come_early) == (False, 0.0, False)
     assert Grant(False, 1, 10.0, 2.0, 1.0).delay(4.0) == math.inf
 
 

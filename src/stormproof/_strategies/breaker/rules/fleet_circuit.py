@@ -140,7 +140,7 @@ class FleetCircuit(Circuit):
     def settle_probe(self, probe: Probe, outcome: str, now: float) -> bool:
         token = probe.token if self.bound and isinstance(probe, LeasedProbe) else None
         # A failure opens it at once, without waiting for the fleet's answer.
-        counted = super().settle_probe(probe, outcome, now)
-        if counted and token is not None:
+        changed = super().settle_probe(probe, outcome, now)
+        if changed and token is not None:
             self.outcomes.append((token, outcome))
-        return counted
+        return changed

@@ -25,7 +25,7 @@ class Grant:
     __slots__ = ("at", "fixed", "given_back", "line", "mark", "n", "ok", "rate", "returned", "waiter")
 
     #: True where the tokens may be there sooner than was foreseen.
-    hopeful = False
+    may_come_early = False
 
     #: Wakes the caller that waits for it.
     waiter: Any

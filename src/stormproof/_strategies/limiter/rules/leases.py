@@ -130,7 +130,7 @@ class LeaseGrant(Grant):
 
     __slots__ = ("bucket",)
 
-    hopeful = True
+    may_come_early = True
 
     def __init__(self, ok: bool, n: int, at: float, bucket: LeaseBucket) -> None:
         super().__init__(ok, n, at, bucket.speed(), bucket.booked)
@@ -148,7 +148,7 @@ class LeaseBucket(Bucket):
     """
 
     def __init__(
-        self, rate: float, burst: int, instances: int, credit: int, now: float, patience_s: float = 0.0
+        self, rate: float, burst: int, instances: int, credit: int, now: float, delivery_s: float = 0.0
     ) -> None:
         super().__init__(0.0, MOST_TOKENS, now)
         self.level = 0.0
@@ -158,7 +158,7 @@ class LeaseBucket(Bucket):
         self.credit = credit
         self.demand = Demand(now)
         #: Longest delay of tokens beyond the expected time; until the first answer, as long as that may take.
-        self.patience_s = max(patience_s, 2 * period_s(instances))
+        self.delivery_s = max(delivery_s, 2 * period_s(instances))
         #: Lent tokens that were not yet usable at the time ``since``.
         self.maturing = 0.0
         self.since = now
@@ -213,7 +213,7 @@ class LeaseBucket(Bucket):
         self._seek(ok, n, now)
         if n > self.fleet_burst:
             wait = math.inf
-        grant = LeaseGrant(ok, n, now + (wait + self.patience_s if ok and wait > 0 else wait), self)
+        grant = LeaseGrant(ok, n, now + (wait + self.delivery_s if ok and wait > 0 else wait), self)
         return self.place(grant, queue and wait > 0)
 
     def _seek(self, ok: bool, n: int, now: float) -> None:
@@ -320,7 +320,7 @@ class LeaseBucket(Bucket):
         tokens = self.held(now) + owed + granted
         self.kept += owed + granted
         self.instances, self.level_seen = instances, after
-        self.patience_s = 2 * period_s(instances)
+        self.delivery_s = 2 * period_s(instances)
         self.credit = credit_of(after, instances)
         maturing, speed = self._later(owed, granted, before, after, now)
         self.level, self.last = tokens - maturing - self.queued, now

@@ -207,7 +207,7 @@ class Course:
             if after > retry.max_hint:
                 return Stop("hint", f"the server asked for {after:g} s, more than {retry.max_hint:g} s")
             if 0.0 < left < wait:
-                # The server's word counts for more than our own patience, if the failure came in time.
+                # The server's hint counts for more than `within`, if the failure came in time.
                 left = wait
         if scope is not None and (remaining := scope.remaining()) is not None and remaining <= left:
             left = remaining

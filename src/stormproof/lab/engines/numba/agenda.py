@@ -11,7 +11,7 @@ import math
 from .compilation import apart, compiled, prefetch
 from .layout import NO_BUDGET, SUCCESS, TIMEOUT, Due, Rows, Slot, World
 
-#: Memory is asked for so many buckets before it is needed.
+#: Number of buckets between the prefetch of a bucket and its use.
 _AHEAD = 8
 
 

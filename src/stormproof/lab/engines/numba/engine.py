@@ -36,19 +36,19 @@ from .records import rank
 if TYPE_CHECKING:
     from ...._policy.policy import Policy
 
-#: Latencies are kept with so many binary digits: each bin is at most 0.8 % wide, so that its middle is off by
+#: Binary digits of a latency: each bin is at most 0.8 % wide, so that its middle is off by
 #: 0.4 % at most; where there are very many steps, 6 % wide, off by 3 %.
 _BITS, _FEW_BITS, _MANY_STEPS = 7, 4, 10_000
 #: Shorter and longer latencies than 1 us and 36 hours, about, share the outermost bins.
 _SHORTEST, _LONGEST = 2.0**-20, 2.0**17
 
 #: A first run that takes longer than this to begin is compiling, and says so.
-_PATIENCE_S = 1.5
+_NOTICE_AFTER_S = 1.5
 
-#: The compiled loop comes back after so many events, so that Ctrl-C works.
+#: The compiled loop returns after this number of events, so that Ctrl-C works.
 _EVENTS = 2_000_000
 _SLOTS = 4096
-#: A calendar of so many buckets, as a power of 2.
+#: Largest number of buckets of the calendar, as a power of 2.
 _MOST_BUCKETS = 23
 _MOST_QUEUE = 100_000_000
 
@@ -112,15 +112,15 @@ def _prepare() -> None:
     global _prepared
     if _prepared:
         return
-    said = threading.Timer(_PATIENCE_S, logging.getLogger("stormproof.lab").warning, (_COMPILING,))
-    said.daemon = True
-    said.start()
+    notice = threading.Timer(_NOTICE_AFTER_S, logging.getLogger("stormproof.lab").warning, (_COMPILING,))
+    notice.daemon = True
+    notice.start()
     try:
         tiny = Scenario(clients=1, arrival_rps=1, duration=1)
         world = _world(Shape(), tiny, 0)
         advance(world, np.empty(0), np.empty(0, np.int64), True, 1, 0)
     finally:
-        said.cancel()
+        notice.cancel()
     _prepared = True
 
 
@@ -150,7 +150,7 @@ def _world(form: Shape, scenario: Scenario, seed: int) -> layout.World:
     rules[0]["wide"] = buckets / scenario.duration
     kind, purses = int(rules[0]["budget"]), 1 if rules[0]["shared"] else scenario.clients
     width = {layout.EARNED: layout.ROW, layout.WINDOW: 2 * layout.ROW}.get(kind, 0)
-    asked = 0 if kind == layout.NO_BUDGET else -(-scenario.clients // int(rules[0]["stride"]))
+    purse_calls = 0 if kind == layout.NO_BUDGET else -(-scenario.clients // int(rules[0]["stride"]))
     cold = sorted((f for f in scenario.faults if isinstance(f, ColdCache)), key=lambda fault: fault.at)
     mt, kept = _chance(seed)
     return layout.World(

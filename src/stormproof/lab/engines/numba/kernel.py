@@ -18,7 +18,7 @@ from .randomness import draw, spread
 from .records import sample, step_of, succeeded
 from .rules import count_due, count_later, credited, debited, open_purse, reserve, wait_for, withdraw
 
-#: The budget of a call is asked for from memory so many calls before it is needed.
+#: Number of calls between the prefetch of a budget and its use.
 _AHEAD = 16
 #: A turn after all events of the same moment.
 _NEVER = 2**63 - 1

@@ -19,7 +19,7 @@ from ...model.scenario import Scenario
 from ..policy_shape import Shape
 from . import layout
 
-#: So many different waits a schedule may have.
+#: Largest number of different waits of a schedule.
 _MOST_WAITS = 65_536
 _FAR = 10**12
 
