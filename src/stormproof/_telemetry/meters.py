@@ -160,7 +160,7 @@ class Meters:
         return reading
 
 
-def _more(counts: dict[Any, int], key: object, by: int = 1) -> None:
+def _add(counts: dict[Any, int], key: object, by: int = 1) -> None:
     counts[key] = counts.get(key, 0) + by
 
 

@@ -43,7 +43,7 @@ class RenewedLease:
         self.end()
 
     def end(self) -> None:
-        """Renew it no more."""
+        """Stop renewing the lease."""
         self.active = False
 
     def renew(self) -> None:

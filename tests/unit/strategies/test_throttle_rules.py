@@ -64,7 +64,7 @@ def test_accepted_calls_are_spread_over_their_time() -> None:
     assert ledger.sums()[1] == pytest.approx(0.0)
 
 
-def test_calls_over_more_than_the_window_count_in_part() -> None:
+def test_calls_spread_over_more_than_the_window_count_in_part() -> None:
     ledger = Ledger(20.0, 100.0)
     accepted(ledger, 40)
     ledger.settle(180.0)

@@ -108,7 +108,7 @@ class Hedge(Layer, Stateful):
             return self._sketch.quantile(self._quantile) if self._sketch.total >= _ENOUGH else None
 
     def measure(self, latency_s: float) -> None:
-        """Take in how long an attempt took, or at least took."""
+        """Record the latency of an attempt; of one that was cut off, the time until then."""
         if self._quantile is not None:
             with self._lock:
                 self._sketch.record(latency_s)

@@ -258,7 +258,7 @@ class Waiting(LineOwner, Stateful):
         self.run_locked(lambda line, now: line.cancel(grant, now))
 
     def charge(self, n: int) -> None:
-        """Take ``n`` more, even below 0, for a call that cost more than it said; < 0 gives back."""
+        """Charge ``n`` more, even below 0, for a call that cost more than its ``cost``; < 0 gives back."""
 
         def step(line: Any, now: float) -> list[Grant]:
             line.charge(n, now)

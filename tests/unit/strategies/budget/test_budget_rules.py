@@ -339,7 +339,7 @@ def test_calls_between_two_looks_are_spread_over_the_time_between() -> None:
     assert budget.balance == pytest.approx(5.0)
 
 
-def test_calls_over_more_than_a_window_count_in_part() -> None:
+def test_calls_spread_over_more_than_a_window_count_in_part() -> None:
     budget, clock = window_budget()
     for _ in range(40):
         budget.started()
@@ -397,7 +397,7 @@ def test_rate_budget_pays_from_its_bucket_or_from_the_fleet_s(is_shared: bool) -
     assert budget.reserve(None).delay == 4.0, "the place of the first in line went to the one behind it"
 
 
-def test_shared_rate_budget_hands_its_clock_on() -> None:
+def test_rate_budget_passes_its_clock_to_the_shared_limiter() -> None:
     budget = sp.RateBudget(1, 1)
     shared = sp.Limiter(1, 1)
     budget._shared = shared
