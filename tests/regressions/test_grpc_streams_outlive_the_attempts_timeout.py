@@ -138,8 +138,8 @@ def test_sync_metadata_comes_before_the_first_message(ticker: Ticker) -> None:
 
 def test_sync_metadata_of_a_refused_stream_is_that_of_the_retry(ticker: Ticker) -> None:
     with grpc.insecure_channel(ticker.target) as channel:
-        held = grpc.intercept_channel(channel, *interceptors(POLICY))
-        call = held.unary_stream("/t.T/Refuse")(b"")
+        retried_channel = grpc.intercept_channel(channel, *interceptors(POLICY))
+        call = retried_channel.unary_stream("/t.T/Refuse")(b"")
         assert ("session", "s1") in [tuple(pair) for pair in call.initial_metadata()]
         assert list(call) == [b"said"]
     assert ticker.calls == 3

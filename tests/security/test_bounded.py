@@ -208,10 +208,10 @@ def test_running_keys_in_memory_are_bounded() -> None:
     ("sent", "answered", "status", "replayed"),
     [(50, 50, 200, True), (500, 50, 413, False), (50, 500, 200, False)],
 )
-def test_kept_requests_and_answers_of_a_server_are_bounded(
+def test_requests_and_answers_that_a_server_stores_are_bounded(
     sent: int, answered: int, status: int, replayed: bool
 ) -> None:
-    runs, held = [], []
+    runs, reads = [], []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         runs.append(1)
@@ -228,7 +228,7 @@ def test_kept_requests_and_answers_of_a_server_are_bounded(
         messages: list[Any] = []
 
         async def receive() -> Any:
-            held.append(1)
+            reads.append(1)
             chunk = next(chunks, None)
             return {"type": "http.request", "body": chunk or b"", "more_body": chunk is not None}
 
@@ -242,7 +242,7 @@ def test_kept_requests_and_answers_of_a_server_are_bounded(
     first, again = asyncio.run(ask()), asyncio.run(ask())
     assert first[0] == status
     # No more is read than is needed to see that it is too much.
-    assert len(held) <= 2 * 102
+    assert len(reads) <= 2 * 102
     assert (again == first) == (replayed or status == 413)
     assert len(runs) == (0 if status == 413 else 1), (
         "a large answer is not kept, and the call is not made again"

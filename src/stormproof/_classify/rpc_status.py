@@ -42,7 +42,7 @@ def _delay(status: bytes) -> float | None:
 
 
 def _seconds(duration: bytes) -> float | None:
-    """``Duration``: ``seconds`` (1) and ``nanos`` (2); a negative one says nothing."""
+    """``Duration``: ``seconds`` (1) and ``nanos`` (2); a negative one is ignored."""
     fields = dict(_fields(duration))
     seconds, nanos = fields.get(1, 0), fields.get(2, 0)
     if not isinstance(seconds, int) or not isinstance(nanos, int) or seconds >= 1 << 63 or nanos >= 1 << 31:

@@ -18,7 +18,7 @@ from tests.support.scripted import ASYNCIO, SYNC, Boom, each_way, retry
 import stormproof as sp
 
 
-def chaotic(*more: Any, rate: float = 1.0, rng: Any = None, **kinds: Any) -> sp.Policy:
+def chaos_policy(*more: Any, rate: float = 1.0, rng: Any = None, **kinds: Any) -> sp.Policy:
     return sp.Policy(*more, sp.Chaos(rate=rate, **kinds), name="pay", rng=rng)
 
 
@@ -27,35 +27,35 @@ def chaotic(*more: Any, rate: float = 1.0, rng: Any = None, **kinds: Any) -> sp.
 
 @each_way
 def test_chaos_is_off_unless_switched_on(play: Any) -> None:
-    seen = play(chaotic(fault=Boom, rate=1), "fine").returned("fine").made(1)
+    seen = play(chaos_policy(fault=Boom, rate=1), "fine").returned("fine").made(1)
     assert seen.events == []
 
 
 @each_way
 def test_chaos_is_on_inside_the_block(play: Any) -> None:
-    policy = chaotic(fault=Boom)
+    policy = chaos_policy(fault=Boom)
     seen = play(policy, "never", inside=sp.chaos).raised(Boom).made(0)
     assert seen.events == [sp.events.ChaosInjected("pay", "fault")]
     play(policy, "fine").returned("fine")
 
 
 def test_block_may_name_the_rate() -> None:
-    policy = chaotic(fault=Boom, rate=0)
+    policy = chaos_policy(fault=Boom, rate=0)
     SYNC(policy, "fine", inside=sp.chaos).returned("fine")
     SYNC(policy, "never", inside=lambda: sp.chaos(rate=1)).raised(Boom)
-    always = chaotic(fault=Boom, rate=1)
+    always = chaos_policy(fault=Boom, rate=1)
     SYNC(always, "fine", inside=lambda: sp.chaos(rate=0)).returned("fine")
 
 
 def test_chaos_block_may_name_its_policies() -> None:
-    policy = chaotic(fault=Boom, name="db")
+    policy = chaos_policy(fault=Boom, name="db")
     SYNC(policy, "never", inside=lambda: sp.chaos("cache", "db")).raised(Boom)
     SYNC(policy, "fine", inside=lambda: sp.chaos("cache")).returned("fine")
-    SYNC(chaotic(fault=Boom), "fine", inside=lambda: sp.chaos("cache")).returned("fine")
+    SYNC(chaos_policy(fault=Boom), "fine", inside=lambda: sp.chaos("cache")).returned("fine")
 
 
 def test_inner_block_replaces_the_outer_one() -> None:
-    policy = chaotic(fault=Boom, outcome=None)
+    policy = chaos_policy(fault=Boom, outcome=None)
 
     def inner() -> str:
         with sp.chaos(rate=0):
@@ -71,7 +71,7 @@ def test_inner_block_replaces_the_outer_one() -> None:
 def test_chaos_ends_with_its_block_after_an_error() -> None:
     with pytest.raises(KeyError), sp.chaos(rate=1):
         raise KeyError
-    assert chaotic(fault=Boom).call(lambda: "fine") == "fine"
+    assert chaos_policy(fault=Boom).call(lambda: "fine") == "fine"
 
 
 def test_block_is_entered_once_at_a_time() -> None:
@@ -84,7 +84,7 @@ def test_block_is_entered_once_at_a_time() -> None:
 
 
 def test_chaos_spares_other_threads_and_tasks() -> None:
-    policy = chaotic(fault=Boom)
+    policy = chaos_policy(fault=Boom)
     answers: list[Any] = []
     with sp.chaos():
         thread = threading.Thread(target=lambda: answers.append(policy.call(lambda: "fine")))
@@ -109,7 +109,7 @@ def test_chaos_spares_other_threads_and_tasks() -> None:
 
 def test_switched_off_policies_have_no_chaos() -> None:
     with sp.chaos():
-        SYNC(chaotic(fault=Boom), "fine", inside=sp.disabled).returned("fine")
+        SYNC(chaos_policy(fault=Boom), "fine", inside=sp.disabled).returned("fine")
 
 
 # The kinds.
@@ -117,18 +117,18 @@ def test_switched_off_policies_have_no_chaos() -> None:
 
 @each_way
 def test_outcome_is_given_without_a_call(play: Any) -> None:
-    seen = play(chaotic(outcome="stale"), "never", inside=sp.chaos).returned("stale").made(0)
+    seen = play(chaos_policy(outcome="stale"), "never", inside=sp.chaos).returned("stale").made(0)
     assert seen.events == [sp.events.ChaosInjected("pay", "outcome")]
 
 
 @each_way
 def test_outcome_may_be_made(play: Any) -> None:
-    play(chaotic(outcome=lambda: None), "never", inside=sp.chaos).returned(None).made(0)
+    play(chaos_policy(outcome=lambda: None), "never", inside=sp.chaos).returned(None).made(0)
 
 
 @each_way
 def test_latency_comes_before_the_call(play: Any) -> None:
-    seen = play(chaotic(latency=2), "fine", inside=sp.chaos).returned("fine").made(1).slept(2)
+    seen = play(chaos_policy(latency=2), "fine", inside=sp.chaos).returned("fine").made(1).slept(2)
     assert seen.times == pytest.approx([2])
     assert seen.events == [sp.events.ChaosInjected("pay", "latency")]
 
@@ -136,14 +136,16 @@ def test_latency_comes_before_the_call(play: Any) -> None:
 @each_way
 @pytest.mark.parametrize("latency", [lambda: 3, timedelta(seconds=3), lambda: timedelta(seconds=3)])
 def test_latency_may_be_made_or_a_timedelta(play: Any, latency: Any) -> None:
-    play(chaotic(latency=latency), "fine", inside=sp.chaos).slept(3)
+    play(chaos_policy(latency=latency), "fine", inside=sp.chaos).slept(3)
 
 
 @each_way
 def test_behaviour_runs_before_the_call(play: Any) -> None:
     ran: list[str] = []
     seen = (
-        play(chaotic(behaviour=lambda: ran.append("ran")), "fine", inside=sp.chaos).returned("fine").made(1)
+        play(chaos_policy(behaviour=lambda: ran.append("ran")), "fine", inside=sp.chaos)
+        .returned("fine")
+        .made(1)
     )
     assert ran == ["ran"]
     assert seen.events == [sp.events.ChaosInjected("pay", "behaviour")]
@@ -151,7 +153,7 @@ def test_behaviour_runs_before_the_call(play: Any) -> None:
 
 @each_way
 def test_kinds_of_chaos_happen_in_a_fixed_order(play: Any) -> None:
-    policy = chaotic(fault=Boom, latency=1, behaviour=lambda: None, name="all")
+    policy = chaos_policy(fault=Boom, latency=1, behaviour=lambda: None, name="all")
     seen = play(policy, "never", inside=sp.chaos).raised(Boom).made(0).slept(1)
     assert [event.what for event in seen.events] == ["behaviour", "latency", "fault"]
     assert {event.name for event in seen.events} == {"all"}
@@ -162,7 +164,7 @@ def test_async_behaviour_is_awaited(loop: Loop) -> None:
     async def behaviour() -> None:
         await loop.sleep(1)
 
-    @chaotic(behaviour=behaviour)
+    @chaos_policy(behaviour=behaviour)
     async def call() -> float:
         return loop.time()
 
@@ -178,14 +180,14 @@ async def async_behaviour() -> None: ...
 
 def test_async_behaviour_is_refused_in_sync_code() -> None:
     with pytest.raises(TypeError, match=r"behaviour must not be async where the call is not, got .*async_b"):
-        chaotic(behaviour=async_behaviour)(lambda: None)
+        chaos_policy(behaviour=async_behaviour)(lambda: None)
 
 
 @each_loop
 def test_latency_is_cancellable(loop: Loop) -> None:
     calls = 0
 
-    @chaotic(latency=60)
+    @chaos_policy(latency=60)
     async def call() -> None:
         nonlocal calls
         calls += 1
@@ -210,7 +212,7 @@ class WithState(Exception):
 
 @pytest.mark.parametrize("fault", [WithState(7), lambda: WithState(7)], ids=["object", "factory"])
 def test_fault_is_a_new_object_each_time(fault: Any) -> None:
-    policy = chaotic(fault=fault)
+    policy = chaos_policy(fault=fault)
     raised = []
     for _ in range(2):
         error = SYNC(policy, "never", inside=sp.chaos).raised(WithState).error
@@ -228,12 +230,14 @@ def test_fault_that_cannot_be_copied_is_raised_itself() -> None:
             self.code = code
 
     fault = Unyielding(code=1)
-    assert SYNC(chaotic(fault=fault), "never", inside=sp.chaos).error is fault
+    assert SYNC(chaos_policy(fault=fault), "never", inside=sp.chaos).error is fault
 
 
 def test_retries_meet_chaos_at_every_attempt() -> None:
     draws = iter([0.0, 0.0, 0.9, 0.9, 0.9])
-    policy = chaotic(*retry(attempts=5, on=Boom, backoff=sp.Constant(0)).strategies, fault=Boom, rate=0.5)
+    policy = chaos_policy(
+        *retry(attempts=5, on=Boom, backoff=sp.Constant(0)).strategies, fault=Boom, rate=0.5
+    )
     policy = policy.with_(rng=lambda: next(draws))
     # Draws: hit, the wait's jitter, and the next attempt is spared.
     seen = SYNC(policy, "fine", inside=sp.chaos).returned("fine").made(1)
@@ -241,7 +245,7 @@ def test_retries_meet_chaos_at_every_attempt() -> None:
 
 
 def test_chaos_factory_that_makes_no_error_raises_type_error() -> None:
-    SYNC(chaotic(fault=lambda: "oops"), "never", inside=sp.chaos).raised(TypeError)
+    SYNC(chaos_policy(fault=lambda: "oops"), "never", inside=sp.chaos).raised(TypeError)
 
 
 # Rate and predicate.
@@ -250,7 +254,7 @@ def test_chaos_factory_that_makes_no_error_raises_type_error() -> None:
 def test_rate_is_the_share_of_calls() -> None:
     hits = 0
     draws = iter([i / 100 for i in range(100)])
-    policy = chaotic(fault=Boom, rate=0.3, rng=lambda: next(draws))
+    policy = chaos_policy(fault=Boom, rate=0.3, rng=lambda: next(draws))
     with sp.chaos():
         for _ in range(100):
             try:
@@ -262,7 +266,7 @@ def test_rate_is_the_share_of_calls() -> None:
 
 def test_same_seed_hits_the_same_calls() -> None:
     def hits(seed: int) -> list[int]:
-        policy = chaotic(outcome="hit", rate=0.5, rng=seed)
+        policy = chaos_policy(outcome="hit", rate=0.5, rng=seed)
         with sp.chaos():
             return [i for i in range(50) if policy.call(lambda: "spared") == "hit"]
 
@@ -271,8 +275,8 @@ def test_same_seed_hits_the_same_calls() -> None:
 
 @each_way
 def test_predicate_chooses_calls(play: Any) -> None:
-    play(chaotic(fault=Boom, when=lambda args, kwargs: False), "fine", inside=sp.chaos).returned("fine")
-    play(chaotic(fault=Boom, when=lambda args, kwargs: True), "never", inside=sp.chaos).raised(Boom)
+    play(chaos_policy(fault=Boom, when=lambda args, kwargs: False), "fine", inside=sp.chaos).returned("fine")
+    play(chaos_policy(fault=Boom, when=lambda args, kwargs: True), "never", inside=sp.chaos).raised(Boom)
 
 
 def test_predicate_sees_the_arguments_of_every_form_of_call() -> None:
@@ -282,7 +286,7 @@ def test_predicate_sees_the_arguments_of_every_form_of_call() -> None:
         seen.append((args, kwargs))
         return False
 
-    policy = chaotic(fault=Boom, when=when)
+    policy = chaos_policy(fault=Boom, when=when)
 
     def work(a: int, *, b: int = 0) -> int:
         return a + b
@@ -294,7 +298,7 @@ def test_predicate_sees_the_arguments_of_every_form_of_call() -> None:
 
 def test_only_calls_that_may_be_hit_draw() -> None:
     draws = iter([0.0])
-    policy = chaotic(fault=Boom, rate=0.5, when=lambda args, kwargs: bool(args), rng=lambda: next(draws))
+    policy = chaos_policy(fault=Boom, rate=0.5, when=lambda args, kwargs: bool(args), rng=lambda: next(draws))
     with sp.chaos():
         policy.call(lambda: None)
         with sp.chaos("another operation"):
@@ -308,7 +312,7 @@ def test_only_calls_that_may_be_hit_draw() -> None:
 
 @pytest.mark.parametrize("play", [SYNC, ASYNCIO], ids=["sync", "async"])
 def test_latency_ends_with_the_deadline(play: Any) -> None:
-    policy = chaotic(sp.Deadline(1), latency=60)
+    policy = chaos_policy(sp.Deadline(1), latency=60)
     play(policy, "never", inside=sp.chaos).raised(sp.DeadlineExceeded).made(0).slept(1)
 
 
@@ -340,14 +344,14 @@ def test_stream_may_be_replaced_or_broken() -> None:
         yield 1
 
     async def collected() -> list[int]:
-        return [item async for item in chaotic(outcome=[7, 8])(async_items)()]
+        return [item async for item in chaos_policy(outcome=[7, 8])(async_items)()]
 
     with sp.chaos():
-        assert list(chaotic(outcome=[7, 8])(items)()) == [7, 8]
+        assert list(chaos_policy(outcome=[7, 8])(items)()) == [7, 8]
         assert asyncio.run(collected()) == [7, 8]
         with pytest.raises(Boom):
-            next(chaotic(fault=Boom)(items)())
-    assert list(chaotic(outcome=[7, 8])(items)()) == [1]
+            next(chaos_policy(fault=Boom)(items)())
+    assert list(chaos_policy(outcome=[7, 8])(items)()) == [1]
 
 
 # The object.
@@ -380,7 +384,7 @@ def test_invalid_option_is_refused(options: dict[str, Any], says: str) -> None:
 
 
 def test_bad_latency_from_a_factory_is_refused_at_the_call() -> None:
-    SYNC(chaotic(latency=lambda: -1), "never", inside=sp.chaos).raised(ValueError)
+    SYNC(chaos_policy(latency=lambda: -1), "never", inside=sp.chaos).raised(ValueError)
 
 
 @pytest.mark.parametrize(("args", "rate"), [((5,), None), (("",), None), ((), 2), ((), float("nan"))])

@@ -131,7 +131,7 @@ def test_failure_outside_on_counts_as_an_answer() -> None:
 @pytest.mark.parametrize(
     "error", [sp.CircuitOpen(), sp.BulkheadFull(), sp.DeadlineExceeded(), sp.Cancelled()]
 )
-def test_refusal_from_inside_is_not_the_backends(error: Exception) -> None:
+def test_refusal_by_an_inner_strategy_does_not_count(error: Exception) -> None:
     bench = Bench(on=sp.transient)
     with pytest.raises(type(error)):
         bench.call(error)
