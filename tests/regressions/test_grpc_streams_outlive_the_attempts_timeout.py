@@ -89,10 +89,12 @@ POLICY = sp.Policy(sp.Retry(attempts=3, backoff=sp.Constant(0), budget=None), sp
 
 def test_sync_stream_goes_on_after_the_attempts_time(ticker: Ticker) -> None:
     with grpc.insecure_channel(ticker.target) as channel:
-        held = grpc.intercept_channel(channel, *interceptors(POLICY))
-        assert list(held.unary_stream("/t.T/Tick")(b"%d" % COUNT)) == [b"%d" % n for n in range(COUNT)]
+        retried_channel = grpc.intercept_channel(channel, *interceptors(POLICY))
+        assert list(retried_channel.unary_stream("/t.T/Tick")(b"%d" % COUNT)) == [
+            b"%d" % n for n in range(COUNT)
+        ]
         with sp.deadline(30):
-            assert list(held.unary_stream("/t.T/Tick")(b"1")) == [b"0"]
+            assert list(retried_channel.unary_stream("/t.T/Tick")(b"1")) == [b"0"]
     assert ticker.left[0] is None or ticker.left[0] > 3600
     assert ticker.left[1] is not None and 25 < ticker.left[1] < 31
 
@@ -107,8 +109,8 @@ def test_aio_stream_goes_on_after_the_attempts_time(ticker: Ticker) -> None:
 
 def test_sync_stream_without_a_first_message_is_cut_off_and_retried(ticker: Ticker) -> None:
     with grpc.insecure_channel(ticker.target) as channel:
-        held = grpc.intercept_channel(channel, *interceptors(POLICY))
-        assert list(held.unary_stream("/t.T/Silent")(b"")) == [b"said"]
+        retried_channel = grpc.intercept_channel(channel, *interceptors(POLICY))
+        assert list(retried_channel.unary_stream("/t.T/Silent")(b"")) == [b"said"]
     assert ticker.calls == 2
     assert ticker.silent.wait(10), "the attempt that was cut off is cancelled on the wire"
 
@@ -116,9 +118,9 @@ def test_sync_stream_without_a_first_message_is_cut_off_and_retried(ticker: Tick
 def test_sync_stream_that_never_speaks_raises_a_timeout(ticker: Ticker) -> None:
     policy = sp.Policy(sp.Timeout(0.1))
     with grpc.insecure_channel(ticker.target) as channel:
-        held = grpc.intercept_channel(channel, *interceptors(policy))
+        retried_channel = grpc.intercept_channel(channel, *interceptors(policy))
         with pytest.raises(grpc.RpcError) as caught:
-            next(held.unary_stream("/t.T/Silent")(b""))
+            next(retried_channel.unary_stream("/t.T/Silent")(b""))
     assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
     assert isinstance(caught.value, sp.AttemptTimeout)
 
@@ -127,8 +129,8 @@ def test_sync_stream_that_never_speaks_raises_a_timeout(ticker: Ticker) -> None:
 def test_sync_metadata_comes_before_the_first_message(ticker: Ticker) -> None:
     said: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
     with grpc.insecure_channel(ticker.target) as channel:
-        held = grpc.intercept_channel(channel, *interceptors(POLICY))
-        call = held.stream_stream("/t.T/Talk")(iter(said.get, None))
+        retried_channel = grpc.intercept_channel(channel, *interceptors(POLICY))
+        call = retried_channel.stream_stream("/t.T/Talk")(iter(said.get, None))
         assert ("session", "s1") in [tuple(pair) for pair in call.initial_metadata()]
         said.put(b"hello")
         assert next(call) == b"re:hello"
@@ -153,8 +155,8 @@ def _on_result(judged: list[bytes]) -> sp.Policy:
 def test_sync_stream_begun_by_its_metadata_has_no_message_to_judge(ticker: Ticker) -> None:
     judged: list[bytes] = []
     with grpc.insecure_channel(ticker.target) as channel:
-        held = grpc.intercept_channel(channel, *interceptors(_on_result(judged)))
-        call = held.unary_stream("/t.T/Refuse")(b"")
+        retried_channel = grpc.intercept_channel(channel, *interceptors(_on_result(judged)))
+        call = retried_channel.unary_stream("/t.T/Refuse")(b"")
         call.initial_metadata()
         assert list(call) == [b"said"]
     assert judged == []

@@ -62,8 +62,8 @@ def wrap_iterator(payload: Payload, wrap: Callable[[Any], Any]) -> None:
         payload._iter = wrap(payload._iter)
 
 
-def takes_in(content: aiohttp.StreamReader) -> int:
-    """Number of bytes that a reader takes in before it asks to be read."""
+def buffer_limit(content: aiohttp.StreamReader) -> int:
+    """Return the bytes that a reader buffers before it pauses its connection."""
     limit: int = getattr(content, "_high_water", 0)
     return limit
 

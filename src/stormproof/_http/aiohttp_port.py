@@ -164,7 +164,7 @@ class AiohttpPort:
         try:
             if (broken := content.exception()) is not None:
                 raise broken
-            if length > internals.takes_in(content) or "Content-Encoding" in response.headers:
+            if length > internals.buffer_limit(content) or "Content-Encoding" in response.headers:
                 internals.refill(response, await content.read())
             else:
                 await content.wait_eof()

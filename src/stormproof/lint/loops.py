@@ -63,8 +63,8 @@ class Function:
         return not self.calls
 
     @property
-    def is_unwritten(self) -> bool:
-        """Return True if it does nothing but say that it is not implemented."""
+    def is_abstract(self) -> bool:
+        """Return True if all it does is raise NotImplementedError."""
         last = self.node.body[-1]
         error = last.exc if isinstance(last, ast.Raise) else None
         named = error.func if isinstance(error, ast.Call) else error

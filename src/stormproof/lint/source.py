@@ -158,7 +158,7 @@ class Module:
             evidence = (*(loop.catches or ()), loop.library)
             if function is not None and loop.library in libraries.GENERAL and loop.hints is None:
                 loop.hints = too_many.in_function(loop, self.segment(function.node))
-            if retried is not None and retried.is_unwritten:
+            if retried is not None and retried.is_abstract:
                 loop.remote = False
             elif retried is not None and not retried.is_stub:
                 # A retry that is made in a function does not retry all of it.

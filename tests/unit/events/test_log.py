@@ -48,7 +48,9 @@ def test_logger_without_a_handler_writes_no_line(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("place", ["stormproof", ""])
-def test_handler_up_the_tree_means_a_line_of_its_level(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+def test_handler_of_a_parent_logger_writes_lines_of_its_level(
+    monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
     logger = bare_logger(monkeypatch)
     handler = Kept(logging.WARNING)
     logging.getLogger(place).handlers.append(handler)

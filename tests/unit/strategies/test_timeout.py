@@ -130,7 +130,7 @@ def test_thread_timeout_returns_a_success_with_its_context() -> None:
     assert 0 < left <= 20
 
 
-def test_threads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_of_timeouts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     from stormproof._drivers import threads
 
     monkeypatch.setattr(threads, "LIMIT", 3)

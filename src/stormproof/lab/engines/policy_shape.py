@@ -125,7 +125,7 @@ class Group:
         self.make_budget = engine.copier.budget_factory(None if retry is None else retry.budget)
         self.gated = bool(form.outer or form.inner)
         self.processes: list[Process | None] = [None] * clients
-        #: Whether the verdict on a failure depends on its kind alone, not on a function of the user's.
+        #: True if the verdict on a failure depends on its kind alone, not on a function of the user's.
         self._by_kind = retry is not None and isinstance(retry.on, (type, tuple, Classifier))
         #: For each kind of failure: see `judged`.
         self.judgements: dict[Refusal | AttemptTimeout, tuple[Exception, Verdict | None]] = {}

@@ -90,7 +90,7 @@ def test_wait_in_the_queue_is_bounded(loop: Loop) -> None:
 
 @each_loop
 @pytest.mark.parametrize("limit", [2, "adaptive"])
-def test_application_that_fails_after_its_answer_has_left_once(loop: Loop, limit: Any) -> None:
+def test_application_that_fails_after_its_answer_gives_its_place_back_once(loop: Loop, limit: Any) -> None:
     places = sp.AdaptiveLimit(initial=2) if limit == "adaptive" else limit
     error = LookupError("in a background task")
 

@@ -176,7 +176,7 @@ SAMPLES = st.lists(
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 @given(samples=SAMPLES, bounds=st.tuples(st.integers(1, 50), st.integers(0, 100), st.integers(0, 100)))
-def test_any_rule_stays_within_bounds_shrinks_on_drops_and_is_never_idle_and_growing(
+def test_rule_stays_within_its_bounds_and_grows_only_while_in_use(
     kind: str, samples: list[Any], bounds: tuple[int, int, int]
 ) -> None:
     least, initial = bounds[0], bounds[0] + bounds[1]
