@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def label(owner: str, value: Any) -> str | None:
     """`options.label` with control characters escaped.
 
-    Not for what processes share by its name: that stays as it was given, or it would be another's.
+    Not for names that processes share: there a changed name would mean another resource.
     """
     name = options.label(owner, value)
     return None if name is None else clean(name)

@@ -33,7 +33,7 @@ class Decorator:
         self.code_of = code_of
         self.positional = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
         self.keywords = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
-        #: Whether every argument can be seen.
+        #: True if every argument can be seen.
         self.is_whole = not any(arg.star for arg in call.args)
 
     def inner(self, node: cst.BaseExpression, prefix: str) -> tuple[str, Decorator] | None:

@@ -202,7 +202,7 @@ def test_outer_layer_gives_up_with_reason_exhausted(nested: Any) -> None:
 
 
 @each_nesting
-def test_outer_success_after_an_inner_exhaustion_is_not_held_against_it(nested: Any) -> None:
+def test_outer_success_after_an_inner_exhaustion_carries_no_mark(nested: Any) -> None:
     """Only errors carry the mark; the next call starts anew."""
     backend = Backend()
     inner, outer = retry(), retry()

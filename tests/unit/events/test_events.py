@@ -292,7 +292,7 @@ def test_arguments_and_messages_stay_out(play: Any, records: pytest.LogCaptureFi
         assert SECRET not in repr(record.__dict__)
 
 
-def test_arguments_of_the_function_stay_out() -> None:
+def test_events_and_notes_hold_no_arguments() -> None:
     events: list[Any] = []
     stop = sp.subscribe(events.append)
 

@@ -157,7 +157,7 @@ class Allowance(Stateful):
         if spent != OBSERVED and (tick := self.on_success) is not None:
             tick()
 
-    #: Whether `failure` does anything.
+    #: True if `failure` does anything.
     counts_failures = False
 
     def failure(self, timeout: bool = False) -> None:

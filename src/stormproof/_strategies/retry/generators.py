@@ -77,7 +77,7 @@ class Tried:
 
     def __init__(self) -> None:
         self.items: list[Any] = []
-        #: Whether the call has its answer: an attempt that opens one after that closes it.
+        #: True if the call has its answer: an attempt that opens one after that closes it.
         self.over = False
 
 

@@ -75,7 +75,7 @@ class Engine:
         self.copier = Copier(self.clock, self.draw, scenario.fleet, scenario.clients, lost)
         self.recorder = Recorder(scenario, self.backend.received, self._gauges, progress)
         self.latency = _network(scenario, seed, self._in_flight)
-        #: Whether the network takes no time at all.
+        #: True if the network takes no time at all.
         self.near = scenario.latency == 0.0 and not any(s.extra_s for s in self.backend.row)
         self._think = _thinking(scenario, seed)
 

@@ -75,7 +75,7 @@ class PlainDirect(Engine):
         group = self._group = Group(0, *rows[0], self)
         self._clients, self._timeout, self._retry = group.clients, group.timeout, group.shape.retry
         budget = None if self._retry is None else self._retry.budget
-        #: Whether all clients have one budget: that of client 0.
+        #: True if all clients have one budget: that of client 0.
         self._is_shared = scenario.fleet or getattr(budget, "store", None) is not None
         #: One object in place of all budgets: it assumes the state of each as it is needed.
         self._budget: Allowance | None = group.make_budget()
@@ -93,7 +93,7 @@ class PlainDirect(Engine):
         self._judged = group.judgements
         self._failures = self.recorder.failures
         self._done_at, self._began = self.recorder.done_at.append, self.recorder.began.append
-        #: Whether the backend treats clients differently.
+        #: True if the backend treats clients differently.
         self._is_parted = any(stretch.parted for stretch in self.backend.row)
         #: Events that were put in the order of their times, which takes no heap.
         self._in_order: deque[Event] = deque()

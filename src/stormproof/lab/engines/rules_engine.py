@@ -74,7 +74,7 @@ class Direct(Engine):
     ) -> None:
         super().__init__(scenario, seed, progress)
         self.groups = self._groups = [Group(index, *row, self) for index, row in enumerate(rows)]
-        #: Whether an attempt's end is known when it is sent.
+        #: True if an attempt's end is known when it is sent.
         self._known = self.near and not self.backend.evented
         self._closed = scenario.closed_loop
         self._done_at, self._began = self.recorder.done_at.append, self.recorder.began.append

@@ -66,7 +66,7 @@ class Backend:
         self.until = self.row[1].begins if len(self.row) > 1 else math.inf
         work, capacity = Work(scenario, seed), Capacity(self.row)
         self.discipline: FirstCome | Queued | Shared
-        #: Whether the end of a piece of work is not known when it arrives.
+        #: True if the end of a piece of work is not known when it arrives.
         self.evented = scenario.order != "fifo" or work.loaded
         if not self.evented:
             self.discipline = FirstCome(scenario, work, capacity)
@@ -102,7 +102,7 @@ class Backend:
         holds = self.now_holds
         self._failing = self._refusal(503, holds.fail_hint) if holds.fails else None
         self._erring = self._refusal(503, holds.error_hint)
-        #: Whether everything that arrives now goes straight to be served.
+        #: True if everything that arrives now goes straight to be served.
         self.quick = not (holds.parted or holds.fails or holds.error_rate or self._bucket is not None)
 
     def offer(

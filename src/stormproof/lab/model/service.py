@@ -34,7 +34,7 @@ class Work:
         mean = scenario.workers / scenario.capacity_rps
         rng = Random(f"{seed} service")
         service = scenario.service
-        #: Whether it depends on how many requests are in flight.
+        #: True if it depends on how many requests are in flight.
         self.loaded = depends_on_load(service)
         self._draw: Callable[[int], float]
         if isinstance(service, Spread):
@@ -74,7 +74,7 @@ class FirstCome:
         self._capacity = capacity
         self._shed = scenario.shed
         self._queue = math.inf if scenario.queue is None else scenario.queue
-        #: Whether one that must wait may be turned away, or dropped.
+        #: True if one that must wait may be turned away, or dropped.
         self._bounded = scenario.queue is not None or scenario.shed
         self._free = [0.0] * scenario.workers
         #: When those that wait, or waited, will be begun.

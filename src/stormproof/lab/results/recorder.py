@@ -122,7 +122,7 @@ class Recorder:
         self._reported = 0
         #: The percentiles of the steps that are over, and how many successes these hold.
         self._ranked: tuple[Floats, Floats, int] = (np.empty(0), np.empty(0), 0)
-        #: Whether every call makes its first attempt as it begins, so that ``tried`` holds the others only.
+        #: True if every call makes its first attempt as it begins, so that ``tried`` holds the others only.
         self.tries_every_call = False
         #: When calls begin, in order. There may be some ahead of their time.
         self.offered_at = array("d")

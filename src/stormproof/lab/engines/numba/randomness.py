@@ -74,23 +74,23 @@ def seeded(seed: str) -> Words:
 
 
 @apart
-def gauss(mt: Words, kept: Floats, which: int, mu: float, sigma: float) -> float:
+def gauss(mt: Words, spare: Floats, which: int, mu: float, sigma: float) -> float:
     """`random.Random.gauss`."""
-    z = kept[which]
-    kept[which] = math.nan
+    z = spare[which]
+    spare[which] = math.nan
     if math.isnan(z):
-        around = draw(mt, which) * (2.0 * math.pi)
-        far = math.sqrt(-2.0 * math.log(1.0 - draw(mt, which)))
-        z = math.cos(around) * far
-        kept[which] = math.sin(around) * far
+        angle = draw(mt, which) * (2.0 * math.pi)
+        radius = math.sqrt(-2.0 * math.log(1.0 - draw(mt, which)))
+        z = math.cos(angle) * radius
+        spare[which] = math.sin(angle) * radius
     return float(mu + z * sigma)
 
 
 @apart
-def spread(mt: Words, kept: Floats, which: int, kind: int, mean: float, sigma: float) -> float:
+def spread(mt: Words, spare: Floats, which: int, kind: int, mean: float, sigma: float) -> float:
     """`scenario.Spread.sampler`."""
     if kind == FIXED or mean == 0.0:
         return mean
     if kind == EXPONENTIAL:
         return -math.log(1.0 - draw(mt, which)) * mean
-    return math.exp(gauss(mt, kept, which, math.log(mean) - sigma**2 / 2, sigma))
+    return math.exp(gauss(mt, spare, which, math.log(mean) - sigma**2 / 2, sigma))
