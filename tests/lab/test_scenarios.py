@@ -46,13 +46,13 @@ def test_every_story_is_listed() -> None:
 
 
 def test_config_reload_story_gives_its_figures() -> None:
-    found = summaries("config-reload")
-    assert found["no jitter"]["peak_rps_after"] == pytest.approx(1000, rel=0.05)
+    figures = summaries("config-reload")
+    assert figures["no jitter"]["peak_rps_after"] == pytest.approx(1000, rel=0.05)
     for kind in ("equal jitter", "full jitter"):
-        assert found[kind]["peak_rps_after"] == pytest.approx(1200, rel=0.15)
-        assert found[kind]["availability"] > 0.999
-    assert found["no retry"]["availability"] == pytest.approx(1 - 100 / 3000, abs=0.001)
-    assert found["no retry"]["peak_rps_after"] == pytest.approx(500, rel=0.05)
+        assert figures[kind]["peak_rps_after"] == pytest.approx(1200, rel=0.15)
+        assert figures[kind]["availability"] > 0.999
+    assert figures["no retry"]["availability"] == pytest.approx(1 - 100 / 3000, abs=0.001)
+    assert figures["no retry"]["peak_rps_after"] == pytest.approx(500, rel=0.05)
 
 
 def test_herd_story_gives_its_figures() -> None:
@@ -63,69 +63,69 @@ def test_herd_story_gives_its_figures() -> None:
 
 
 def test_failover_story_gives_its_figures() -> None:
-    found = summaries("failover")
+    figures = summaries("failover")
     usual = 100_000 * SCALE["failover"]
-    assert found["no jitter"]["peak_rps_after"] == pytest.approx(4 * usual, rel=0.1)
-    assert found["full jitter"]["peak_rps_after"] == pytest.approx(3.6 * usual, rel=0.1)
-    budgeted = found["full jitter and budget"]
+    assert figures["no jitter"]["peak_rps_after"] == pytest.approx(4 * usual, rel=0.1)
+    assert figures["full jitter"]["peak_rps_after"] == pytest.approx(3.6 * usual, rel=0.1)
+    budgeted = figures["full jitter and budget"]
     assert budgeted["peak_rps_after"] == pytest.approx(usual, rel=0.05)
     assert budgeted["availability"] == pytest.approx(1 - 2 / 12, abs=0.005)
-    assert 0.86 < found["full jitter"]["availability"] < found["no jitter"]["availability"] < 0.9
+    assert 0.86 < figures["full jitter"]["availability"] < figures["no jitter"]["availability"] < 0.9
 
 
 def test_video_players_story_gives_its_figures() -> None:
-    found = summaries("video-players")
+    figures = summaries("video-players")
     met = 0.1 / 12  # the share of the calls that begin in the hiccup
-    assert found["three times at once"]["availability"] == pytest.approx(1 - met, abs=0.001)
-    once = found["once, jittered, one in 30 s"]
+    assert figures["three times at once"]["availability"] == pytest.approx(1 - met, abs=0.001)
+    once = figures["once, jittered, one in 30 s"]
     assert once["availability"] == pytest.approx(1 - met / 2, abs=0.002)
     assert once["amplification"] == pytest.approx(1 + met, abs=0.001)
 
 
 def test_three_layers_story_gives_its_figures() -> None:
-    found = summaries("three-layers")
-    assert found["every layer retries all"]["peak_rps"] > 8 * found["marks are honoured"]["peak_rps"]
-    assert found["marks are honoured"]["amplification"] < 4
+    figures = summaries("three-layers")
+    assert figures["every layer retries all"]["peak_rps"] > 8 * figures["marks are honoured"]["peak_rps"]
+    assert figures["marks are honoured"]["amplification"] < 4
 
 
 def test_metastable_story_gives_its_figures() -> None:
-    found = summaries("metastable")
-    recovered = {name: summary["recovered"] for name, summary in found.items()}
+    figures = summaries("metastable")
+    recovered = {name: summary["recovered"] for name, summary in figures.items()}
     assert recovered == {
         "no budget": 0.0,
         "a budget refilled by time": 0.0,
         "a budget refilled by calls": 0.0,
         "a budget earned by success": 1.0,
     }
-    assert 120 < found["a budget earned by success"]["recovery_time"] < 200
+    assert 120 < figures["a budget earned by success"]["recovery_time"] < 200
 
 
 def test_cold_cache_story_gives_its_figures() -> None:
-    found = summaries("cold-cache")
-    assert found["no budget"]["recovered"] == 0.0
-    assert 10 < found["budget"]["recovery_time"] < 30
+    figures = summaries("cold-cache")
+    assert figures["no budget"]["recovered"] == 0.0
+    assert 10 < figures["budget"]["recovery_time"] < 30
 
 
 def test_rolling_deploy_story_gives_its_figures() -> None:
-    found = summaries("rolling-deploy")
-    assert found["no retry"]["availability"] == pytest.approx(0.99, abs=0.003)
-    assert found["default"]["availability"] > 0.9995
-    assert found["default"]["amplification"] == pytest.approx(1.01, abs=0.005)
+    figures = summaries("rolling-deploy")
+    assert figures["no retry"]["availability"] == pytest.approx(0.99, abs=0.003)
+    assert figures["default"]["availability"] > 0.9995
+    assert figures["default"]["amplification"] == pytest.approx(1.01, abs=0.005)
 
 
 def test_reconnects_story_gives_its_figures() -> None:
-    found = summaries("reconnects")
-    assert found["every second"]["availability"] > 0.99
-    assert found["exponential, full jitter"]["availability"] > 0.99
-    assert found["exponential, no jitter"]["availability"] < 0.9
-    assert found["every second"]["amplification"] > 2 * found["exponential, full jitter"]["amplification"]
+    figures = summaries("reconnects")
+    assert figures["every second"]["availability"] > 0.99
+    assert figures["exponential, full jitter"]["availability"] > 0.99
+    assert figures["exponential, no jitter"]["availability"] < 0.9
+    assert figures["every second"]["amplification"] > 2 * figures["exponential, full jitter"]["amplification"]
 
 
 def test_contention_story_gives_its_figures() -> None:
-    found = contention(clients=30, runs=30)
-    calls = {name: summary.calls_per_client for name, summary in found.items()}
+    figures = contention(clients=30, runs=30)
+    calls = {name: summary.calls_per_client for name, summary in figures.items()}
     assert min(calls, key=lambda name: calls[name]) == "full jitter"
-    assert max(found, key=lambda name: found[name].completion_time) == "exponential, no jitter"
+    assert max(figures, key=lambda name: figures[name].completion_time) == "exponential, no jitter"
 
 
 def test_smaller_story_keeps_its_proportions() -> None:

@@ -25,10 +25,10 @@ def test_unnamed_policy_takes_the_clients_name() -> None:
     try:
         before = census.first_tries().get("httpx", 0)
         policy = sp.Policy(sp.Retry(backoff=sp.Constant(0)), sp.Breaker())
-        made = client(policy)
+        session = client(policy)
         # Two hosts, one name.
-        made.get("http://a.example/")
-        made.get("http://b.example/")
+        session.get("http://a.example/")
+        session.get("http://b.example/")
     finally:
         stop()
     assert {event.operation for event in events} == {"httpx"}
@@ -38,8 +38,8 @@ def test_unnamed_policy_takes_the_clients_name() -> None:
 
 def test_tables_of_the_clients_own_do_not_hide_the_policy() -> None:
     breaker = sp.Breaker()
-    made = client(sp.Policy(sp.Retry(), breaker, name="with tables"), statuses={503})
+    session = client(sp.Policy(sp.Retry(), breaker, name="with tables"), statuses={503})
     gc.collect()
-    found = [policy for name, policy in census.policies() if name == "with tables"]
-    assert [policy.strategies[1] for policy in found] == [breaker]
-    made.close()
+    policies = [policy for name, policy in census.policies() if name == "with tables"]
+    assert [policy.strategies[1] for policy in policies] == [breaker]
+    session.close()

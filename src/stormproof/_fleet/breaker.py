@@ -68,23 +68,23 @@ class FleetBreaker(Member):
 
     def _on_reply(self, owner: Breaker, answer: Any, now: float) -> None:
         state, token = answer[0].decode(), answer[4].decode()
-        self._generation, left, taken, self.instances, reporters, wanted = (
+        self._generation, left_us, counts_taken, self.instances, reporters, probe_wanted = (
             int(answer[at]) for at in (1, 2, 3, 5, 6, 7)
         )
 
         def follow(circuit: FleetCircuit, at: float) -> None:
-            if taken:
+            if counts_taken:
                 circuit.counted(self._sent[0], self._sent[1])
             circuit.forget_outcomes(self._sent[2])
             if not owner.is_manual:
-                circuit.follow(state, left / 1e6, at)
+                circuit.follow(state, left_us / 1e6, at)
                 if token:
                     circuit.lease(token, owner.probe_timeout or math.inf, at)
-                elif wanted:
+                elif probe_wanted:
                     circuit.give_up(at)
             pressing = circuit.wants_probe or bool(circuit.outcomes)
             self.alone = False
-            self._plan(now, state, left / 1e6, bool(reporters) or not taken, pressing)
+            self._plan(now, state, left_us / 1e6, bool(reporters) or not counts_taken, pressing)
 
         owner.change(follow)
         self._restored(now)
