@@ -150,12 +150,12 @@ class AiohttpPort:
             raise aiohttp.ClientOSError(*error.args) from error
         # A redirect is followed even if its body is broken.
         is_redirect = 300 <= response.status < 400 and "Location" in response.headers
-        if most and response.status < 400 and not is_redirect and not _has_come(response):
+        if most and response.status < 400 and not is_redirect and not _has_arrived(response):
             await self.buffer(response, most)
         return response
 
     async def buffer(self, response: aiohttp.ClientResponse, most: int) -> bool:
-        if _has_come(response):
+        if _has_arrived(response):
             return True
         length = announced(response.raw_headers)
         if length is None or length > most:
@@ -218,7 +218,7 @@ class AiohttpPort:
         return aiohttp.SocketTimeoutError(message)
 
 
-def _has_come(response: aiohttp.ClientResponse) -> bool:
+def _has_arrived(response: aiohttp.ClientResponse) -> bool:
     """Return True if the whole body has arrived: it is read from memory, and the connection is free."""
     content = response.content
     return bool(content.is_eof()) and content.exception() is None

@@ -51,8 +51,8 @@ async def test_body_longer_than_replay_is_sent_once(http: Http) -> None:
 @each_client
 async def test_one_shot_body_is_not_sent_twice_nor_sent_empty(http: Http) -> None:
     http.server.on("/", answer(503, b"why"), answer(200))
-    got = await http.client(retry()).request("PUT", "/", body=OneShot(b"on", b"ce"))
-    assert (got.status, got.body) == (503, b"why")
+    response = await http.client(retry()).request("PUT", "/", body=OneShot(b"on", b"ce"))
+    assert (response.status, response.body) == (503, b"why")
     assert [seen.body for seen in http.server.seen] == [b"once"]
 
 
@@ -97,17 +97,17 @@ async def test_answer_without_a_length_is_committed_at_its_headers(http: Http) -
 @each_client
 async def test_answer_without_a_length_is_read_whole(http: Http) -> None:
     http.server.on("/", chunked(b"down", status=503), chunked(b"one", b"two"))
-    got = await http.client(retry()).get("/")
-    assert (got.status, got.body) == (200, b"onetwo")
+    response = await http.client(retry()).get("/")
+    assert (response.status, response.body) == (200, b"onetwo")
 
 
 @each_client
 async def test_stream_is_handed_over_unread(http: Http) -> None:
     http.server.on("/", answer(503), hang_in_body(b"first", 100_000))
-    got = await http.client(retry()).get("/", stream=True, timeout=0.5)
-    assert (got.status, got.body) == (200, b"")
+    response = await http.client(retry()).get("/", stream=True, timeout=0.5)
+    assert (response.status, response.body) == (200, b"")
     with pytest.raises(Exception) as caught:
-        await got.rest()
+        await response.rest()
     assert isinstance(caught.value, http.kind.slow) or "timed out" in str(caught.value).lower()
     assert len(http.server.seen) == 2
 
@@ -115,5 +115,5 @@ async def test_stream_is_handed_over_unread(http: Http) -> None:
 @each_client
 async def test_stream_can_be_read_to_its_end(http: Http) -> None:
     http.server.on("/", answer(503), answer(200, b"z" * 200_000))
-    got = await http.client(retry()).get("/", stream=True)
-    assert await got.rest() == b"z" * 200_000
+    response = await http.client(retry()).get("/", stream=True)
+    assert await response.rest() == b"z" * 200_000

@@ -199,7 +199,7 @@ class Allowance(Stateful):
     def balance(self) -> float:
         """Tokens available now. Reading it changes nothing."""
         with self._lock:
-            return self._held(self._look())
+            return self._balance_of(self._look())
 
     def _look(self) -> BudgetState:
         """Return a copy of the state, settled at this moment. The lock is held."""
@@ -207,7 +207,7 @@ class Allowance(Stateful):
         self._credit(live, self._tally.peek())
         return live
 
-    def _held(self, live: BudgetState) -> float:
+    def _balance_of(self, live: BudgetState) -> float:
         return live.tokens
 
     def shortage(self) -> str:

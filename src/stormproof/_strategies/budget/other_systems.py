@@ -77,12 +77,12 @@ class WindowBudget(Allowance):
             live.earned.add(fresh, elapsed)
 
     def _pay(self, timeout: bool) -> float:
-        if self._held(self._live) < 1.0 - ROUNDING:
+        if self._balance_of(self._live) < 1.0 - ROUNDING:
             return 0.0
         self._live.spent.add(1.0)
         return 1.0
 
-    def _held(self, live: BudgetState) -> float:
+    def _balance_of(self, live: BudgetState) -> float:
         # Calls can leave the window before the retries they paid for.
         earned = self.ratio * live.earned.total + self.floor * self.window
         return max(0.0, earned - live.spent.total)
@@ -206,7 +206,7 @@ class ThrottleBudget(Allowance):
     def _pay(self, timeout: bool) -> float:
         return 1.0 if self._live.tokens * 2 > self.top else 0.0
 
-    def _held(self, live: BudgetState) -> float:
+    def _balance_of(self, live: BudgetState) -> float:
         return live.tokens / 1000
 
 
@@ -309,7 +309,7 @@ class RateBudget(Allowance, LineOwner):
             woken = work(grant.line or self._live.bucket, self.clock_time())
         wake(woken)
 
-    def _held(self, live: BudgetState) -> float:
+    def _balance_of(self, live: BudgetState) -> float:
         if self._shared is not None:
             return max(0.0, self._shared.tokens())
         return max(0.0, live.bucket.tokens(live.last))

@@ -288,43 +288,43 @@ def test_settle_cancels_every_open_call_but_the_winner() -> None:
 def test_refusal_is_a_stormproof_error_and_an_rpc_error(error: Any) -> None:
     mark(error, Mark("inner", None, 2))
     error.__cause__ = KeyError("k")
-    shown: Any = refusals.as_rpc_error(error)
-    assert isinstance(shown, type(error))
-    assert isinstance(shown, grpc.RpcError)
-    assert isinstance(shown, spg.RpcRefused)
-    assert shown.code() is refusals.status_of(error)
-    assert shown.details() == str(error)
-    assert shown.retry_after == error.retry_after
-    assert vars(error).items() <= vars(shown).items()
-    assert shown.__cause__ is error.__cause__
-    assert exhausted_by(shown) is not None
-    assert sp.transient(shown).retry is False
-    assert str(shown) == f"{shown.code().name}: {error}"
-    assert refusals.as_rpc_error(shown) is shown
-    copy = pickle.loads(pickle.dumps(shown))
-    assert (type(copy), str(copy), copy.retry_after) == (type(shown), str(shown), error.retry_after)
+    refusal: Any = refusals.as_rpc_error(error)
+    assert isinstance(refusal, type(error))
+    assert isinstance(refusal, grpc.RpcError)
+    assert isinstance(refusal, spg.RpcRefused)
+    assert refusal.code() is refusals.status_of(error)
+    assert refusal.details() == str(error)
+    assert refusal.retry_after == error.retry_after
+    assert vars(error).items() <= vars(refusal).items()
+    assert refusal.__cause__ is error.__cause__
+    assert exhausted_by(refusal) is not None
+    assert sp.transient(refusal).retry is False
+    assert str(refusal) == f"{refusal.code().name}: {error}"
+    assert refusals.as_rpc_error(refusal) is refusal
+    copy = pickle.loads(pickle.dumps(refusal))
+    assert (type(copy), str(copy), copy.retry_after) == (type(refusal), str(refusal), error.retry_after)
 
 
 def test_refusal_is_a_call_that_has_ended() -> None:
-    shown = refusals.as_rpc_error(sp.CircuitOpen("open"))
+    refusal = refusals.as_rpc_error(sp.CircuitOpen("open"))
     callbacks: list[Any] = []
-    shown.add_done_callback(callbacks.append)
-    assert callbacks == [shown]
-    assert (shown.done(), shown.running(), shown.is_active(), shown.cancelled()) == (
+    refusal.add_done_callback(callbacks.append)
+    assert callbacks == [refusal]
+    assert (refusal.done(), refusal.running(), refusal.is_active(), refusal.cancelled()) == (
         True,
         False,
         False,
         False,
     )
-    assert (shown.cancel(), shown.add_callback(print), shown.time_remaining()) == (False, False, None)
-    assert shown.exception() is shown
+    assert (refusal.cancel(), refusal.add_callback(print), refusal.time_remaining()) == (False, False, None)
+    assert refusal.exception() is refusal
     with pytest.raises(spg.RpcCircuitOpen):
-        shown.result()
+        refusal.result()
 
 
 def test_control_characters_are_not_sent() -> None:
-    shown = refusals.as_rpc_error(sp.CircuitOpen("a\nb"))
-    assert "\n" not in (shown.details() or "")
+    refusal = refusals.as_rpc_error(sp.CircuitOpen("a\nb"))
+    assert "\n" not in (refusal.details() or "")
 
 
 # Answers.

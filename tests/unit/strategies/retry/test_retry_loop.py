@@ -662,7 +662,7 @@ def test_hint_past_within_is_waited_for_if_the_failure_came_before_that(play: An
 
 
 @every_way
-def test_hint_past_the_deadline_is_deadline_exceeded_with_retry_after(play: Any) -> None:
+def test_hint_past_the_deadline_raises_deadline_exceeded_with_retry_after(play: Any) -> None:
     error = Boom("503")
     seen = play(retry(), sp.RetryAfter(20, error), "never", inside=lambda: sp.deadline(10))
     seen.raised(sp.DeadlineExceeded).made(1).slept()

@@ -256,7 +256,7 @@ def credited(r: RunRules, purse: PurseRecord, row: Floats, now: float, spent: fl
 
 
 @compiled
-def _has_come(s: State, purse: PurseRecord) -> bool:
+def _has_arrived(s: State, purse: PurseRecord) -> bool:
     """Return True if the success that is due comes before the current event."""
     return bool(purse.due < s.now or (purse.due == s.now and purse.due_seq < s.turn))
 
@@ -264,7 +264,7 @@ def _has_come(s: State, purse: PurseRecord) -> bool:
 @compiled
 def count_due(s: State, purse: PurseRecord) -> None:
     """Count the success that was written down ahead of its time, if that has come."""
-    if purse.due_seq > 0 and _has_come(s, purse):
+    if purse.due_seq > 0 and _has_arrived(s, purse):
         purse.tally += 1.0
         purse.due_seq = 0
 
