@@ -34,7 +34,7 @@ ROUNDS = 2000
 OWN = {
     "rules._sum",
     "rules._whole",
-    "rules._has_come",
+    "rules._has_arrived",
     "rules._place",
     "rules.count_due",
     "rules.count_later",

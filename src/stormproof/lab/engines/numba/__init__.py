@@ -13,7 +13,7 @@ original; tests/lab/random_runs.py holds whole runs to each other):
     rules.roll            budget.rules: Slices.roll
     rules.add             budget.rules: Slices.add
     rules.settle          budget.budget: Budget._credit
-    rules.held            budget.budget: Budget._balance_of
+    rules.balance_of      budget.budget: Budget._balance_of
     rules.withdraw        budget.budget: Budget.withdraw
     rules.credited        budget.budget: Budget.success
     rules.debited         budget.other_systems: ThrottleBudget.failure

@@ -48,7 +48,7 @@ def settled_balance(r: RunRules, purse: PurseRecord, row: Floats, scratch: Float
         purse.tally = now
     else:
         settle(r, purse, row, now)
-    balance = held(r, purse, row)
+    balance = balance_of(r, purse, row)
     purse.made, purse.tokens, purse.last, purse.tally = made, tokens, last, tally
     for index in range(len(row)):
         row[index] = scratch[index]
