@@ -124,10 +124,7 @@ class Assertion:
 
 def _policy_of(node: ast.AST) -> str | None:
     """The policy that ``name.figure`` or ``'a name'.figure`` is about."""
-    if not isinstance(node, ast.Attribute):
-        return None
-    if isinstance(node.value, ast.Name):
-        return node.value.id
-    if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-        return node.value.value
+    match node:
+        case ast.Attribute(value=ast.Name(id=name) | ast.Constant(value=str(name))):
+            return name
     return None

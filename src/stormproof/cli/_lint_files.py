@@ -24,15 +24,11 @@ def settings(config: str | None, select: list[str], ignore: list[str], *, strict
 
 
 def _nearest() -> str | None:
-    folder = os.getcwd()
-    while True:
-        path = os.path.join(folder, "pyproject.toml")
-        if os.path.isfile(path):
-            return path
-        above = os.path.dirname(folder)
-        if above == folder:
-            return None
-        folder = above
+    from pathlib import Path
+
+    folder = Path.cwd()
+    paths = (above / "pyproject.toml" for above in (folder, *folder.parents))
+    return next((str(path) for path in paths if path.is_file()), None)
 
 
 def _table(path: str) -> dict[str, Any]:

@@ -7,7 +7,13 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TextIO
+
+
+def _wrapping(code: int) -> Callable[[Style, str], str]:
+    """A method of `Style` that wraps text in the terminal's ``code``."""
+    return lambda style, text: f"\x1b[{code}m{text}\x1b[0m" if style.on else text
 
 
 class Style:
@@ -26,26 +32,8 @@ class Style:
         colours = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         return cls(stream.isatty() and colours, (stream.encoding or "").lower().startswith("utf"))
 
-    def _in(self, code: str, text: str) -> str:
-        return f"\x1b[{code}m{text}\x1b[0m" if self.on else text
-
-    def bold(self, text: str) -> str:
-        return self._in("1", text)
-
-    def dim(self, text: str) -> str:
-        return self._in("2", text)
-
-    def red(self, text: str) -> str:
-        return self._in("31", text)
-
-    def green(self, text: str) -> str:
-        return self._in("32", text)
-
-    def yellow(self, text: str) -> str:
-        return self._in("33", text)
-
-    def cyan(self, text: str) -> str:
-        return self._in("36", text)
+    bold, dim = _wrapping(1), _wrapping(2)
+    red, green, yellow, cyan = _wrapping(31), _wrapping(32), _wrapping(33), _wrapping(36)
 
 
 def in_units(seconds: float) -> str:

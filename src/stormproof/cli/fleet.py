@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 
-from .._classify.server_hints import is_digits
 from .._events import labels
 from ._options import Option
 from ._outcome import CommandError, print_json
+from ._values import choice, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,12 +40,11 @@ _KINDS = ("breaker", "budget", "bulkhead", "idempotency", "limiter")
 
 def command(target: str, prefix: str | None, kind: str | None, limit: str, as_json: bool) -> int:
     """Every resource of a fleet, as its store has it: state, instances, reporters, time to live."""
-    if kind is not None and kind not in _KINDS:
-        raise CommandError(f"fleet: --kind must be one of {', '.join(_KINDS)}, got {kind!r}")
-    if not is_digits(limit) or len(limit) > 7 or not 0 < int(limit) <= _MOST_KEYS:
-        raise CommandError(f"fleet: --limit must be a number from 1 to {_MOST_KEYS}, got {limit[:64]!r}")
+    if kind is not None:
+        choice("--kind", kind, _KINDS)
+    most = whole("--limit", limit, least=1, most=_MOST_KEYS)
     with _store(target, prefix) as store:
-        entries = _read(store, int(limit))
+        entries = _read(store, most)
         if kind is not None:
             entries = [entry for entry in entries if entry["kind"] == kind]
         survey = {"store": str(store.address), "prefix": store.prefix, "resources": entries}
