@@ -56,7 +56,7 @@ def refused(folder: Path, text: str, name: str = "stormproof.toml", **options: A
 
 def test_policy_of_a_file_equals_the_policy_in_code(tmp_path: Path) -> None:
     registry = read(tmp_path, EXAMPLE)
-    made = registry["fraud-score"]
+    policy = registry["fraud-score"]
     expected = sp.Policy(
         sp.Deadline(5),
         sp.Retry(sp.transient, attempts=4, backoff=sp.Exponential(0.1, cap=2), budget=sp.Budget(ratio=0.1)),
@@ -66,9 +66,9 @@ def test_policy_of_a_file_equals_the_policy_in_code(tmp_path: Path) -> None:
         sp.Timeout(0.5),
         name="fraud-score",
     )
-    assert repr(made) == repr(expected)
-    assert isinstance(made, sp.Policy)
-    assert made(lambda x: x + 1)(1) == 2
+    assert repr(policy) == repr(expected)
+    assert isinstance(policy, sp.Policy)
+    assert policy(lambda x: x + 1)(1) == 2
 
 
 def test_three_formats_say_the_same(tmp_path: Path) -> None:
@@ -161,9 +161,9 @@ def test_list_of_strategies_may_repeat_a_kind() -> None:
     ],
 )
 def test_values_of_a_file_become_options(strategies: dict[str, Any], expected: Any) -> None:
-    made = policy(**strategies).strategies[0]
+    strategy = policy(**strategies).strategies[0]
     if expected is not None:
-        assert repr(made) == repr(sp.Policy(expected, name="p").strategies[0])
+        assert repr(strategy) == repr(sp.Policy(expected, name="p").strategies[0])
 
 
 def test_values_may_hold_nested_objects() -> None:
@@ -327,10 +327,10 @@ def test_describe_shows_live_state() -> None:
 
 
 def test_policy_of_a_registry_can_be_pickled_and_changed() -> None:
-    made = Registry.from_data({"policies": {"p": {"retry": {"attempts": 7}}}})["p"]
-    assert pickle.loads(pickle.dumps(made)) == made
-    assert made.with_(attempts=2).strategies[0].attempts == 2
-    assert type(made.with_(attempts=2)) is sp.Policy
+    policy = Registry.from_data({"policies": {"p": {"retry": {"attempts": 7}}}})["p"]
+    assert pickle.loads(pickle.dumps(policy)) == policy
+    assert policy.with_(attempts=2).strategies[0].attempts == 2
+    assert type(policy.with_(attempts=2)) is sp.Policy
 
 
 # --- errors ------------------------------------------------------------------------------------------------
@@ -1019,7 +1019,7 @@ def test_options_equal_to_their_default_are_left_out() -> None:
 
 
 def test_options_that_differ_are_written() -> None:
-    made = sp.Policy(
+    policy = sp.Policy(
         sp.Retry(
             (OSError, sp.CircuitOpen),
             attempts=None,
@@ -1031,7 +1031,7 @@ def test_options_that_differ_are_written() -> None:
         sp.Breaker(window=None, name="other", on=sp.transient),
         name="p",
     )
-    assert to_data(made) == {
+    assert to_data(policy) == {
         "retry": {
             "on": ["OSError", "stormproof.CircuitOpen"],
             "attempts": "none",
@@ -1045,8 +1045,8 @@ def test_options_that_differ_are_written() -> None:
 
 
 def test_repeated_kind_is_written_as_a_list() -> None:
-    made = sp.Policy(sp.Breaker(), sp.Retry(), sp.Breaker(probes=2))
-    assert to_data(made) == {"strategies": [{"breaker": {}}, {"retry": {}}, {"breaker": {"probes": 2}}]}
+    policy = sp.Policy(sp.Breaker(), sp.Retry(), sp.Breaker(probes=2))
+    assert to_data(policy) == {"strategies": [{"breaker": {}}, {"retry": {}}, {"breaker": {"probes": 2}}]}
 
 
 def test_shared_objects_are_written_once() -> None:

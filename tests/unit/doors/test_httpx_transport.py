@@ -171,11 +171,11 @@ class Script:
 @each
 def test_short_answer_is_read_in_the_attempt_and_stays_readable(way: Way) -> None:
     reply = whole(200, b'{"a": 1}')
-    got = way.send(way.script(reply), policy())
-    assert got.json() == {"a": 1}
-    assert got.is_closed and got.num_bytes_downloaded == 8
+    response = way.send(way.script(reply), policy())
+    assert response.json() == {"a": 1}
+    assert response.is_closed and response.num_bytes_downloaded == 8
     # The client's own figure, which it takes when the body has been read.
-    assert got.elapsed.total_seconds() > 0
+    assert response.elapsed.total_seconds() > 0
     assert (reply.read, reply.closed) == (8, 1)
 
 
@@ -184,8 +184,8 @@ def test_encoded_answer_is_decoded_once(way: Way) -> None:
     import gzip
 
     body = gzip.compress(b"plain")
-    got = way.send(way.script(whole(200, body, content_encoding="gzip")), policy())
-    assert got.content == b"plain"
+    response = way.send(way.script(whole(200, body, content_encoding="gzip")), policy())
+    assert response.content == b"plain"
 
 
 @each_sync
@@ -275,8 +275,8 @@ def test_discarded_answer_is_drained_within_a_bound(way: Way) -> None:
 @each
 def test_last_answer_can_be_read_whole_however_long_it_is(way: Way) -> None:
     last = Reply(503, b"a" * 100, b"b" * 100, b"c" * 100)
-    got = way.send(way.script(Reply(503, b"first"), last), policy(attempts=2), drain=150)
-    assert got.content == b"a" * 100 + b"b" * 100 + b"c" * 100
+    response = way.send(way.script(Reply(503, b"first"), last), policy(attempts=2), drain=150)
+    assert response.content == b"a" * 100 + b"b" * 100 + b"c" * 100
     assert last.closed >= 1
 
 
@@ -341,19 +341,19 @@ def test_error_in_a_discarded_body_is_ignored(way: Way) -> None:
 
 @each
 def test_last_response_is_marked(way: Way) -> None:
-    got = way.send(way.script(whole(503), whole(502, b"last")), policy(attempts=2))
-    assert (got.status_code, got.content) == (502, b"last")
-    mark = got.extensions["stormproof"]
+    response = way.send(way.script(whole(503), whole(502, b"last")), policy(attempts=2))
+    assert (response.status_code, response.content) == (502, b"last")
+    mark = response.extensions["stormproof"]
     assert (mark.layer, mark.attempts, mark.reason) == ("shop", 2, "attempts used up")
     with pytest.raises(way.library.HTTPStatusError) as caught:
-        got.raise_for_status()
+        response.raise_for_status()
     assert not sp.transient(caught.value).retry
 
 
 @each
 def test_response_that_was_not_retried_has_the_reason(way: Way) -> None:
-    got = way.send(way.script(whole(503)), policy(), "POST", content=b"x")
-    exchange = got.extensions["stormproof"]
+    response = way.send(way.script(whole(503)), policy(), "POST", content=b"x")
+    exchange = response.extensions["stormproof"]
     assert (exchange.attempts, exchange.reason) == (
         1,
         "not sent again: POST without an idempotency key may have been processed",
@@ -387,15 +387,15 @@ class Empty:
 
 @each
 def test_empty_budget_gives_the_response_not_an_error(way: Way) -> None:
-    got = way.send(way.script(whole(503, b"busy")), policy(budget=Empty()))
-    assert (got.status_code, got.content) == (503, b"busy")
-    reason = got.extensions["stormproof"].reason
+    response = way.send(way.script(whole(503, b"busy")), policy(budget=Empty()))
+    assert (response.status_code, response.content) == (503, b"busy")
+    reason = response.extensions["stormproof"].reason
     assert reason == "retry budget exhausted"
-    why = sp.stopped(got)
+    why = sp.stopped(response)
     assert why is not None and (why.reason, why.attempts) == ("budget", 1)
     # An outer layer stops at the mark.
     with pytest.raises(way.library.HTTPStatusError) as caught:
-        got.raise_for_status()
+        response.raise_for_status()
     assert not sp.transient(caught.value).retry
 
 
@@ -412,18 +412,18 @@ def test_empty_budget_gives_the_transport_error_not_ours(way: Way) -> None:
 @each
 def test_wait_past_the_deadline_gives_the_response(way: Way) -> None:
     under = sp.Policy(sp.Deadline(5), sp.Retry(backoff=sp.Constant(20), budget=None))
-    got = way.send(way.script(whole(503)), under)
-    assert got.status_code == 503
-    assert got.extensions["stormproof"].reason.startswith("DeadlineExceeded: ")
+    response = way.send(way.script(whole(503)), under)
+    assert response.status_code == 503
+    assert response.extensions["stormproof"].reason.startswith("DeadlineExceeded: ")
 
 
 @each
 def test_circuit_that_opens_in_between_gives_the_last_answer(way: Way) -> None:
     breaker = sp.Breaker(consecutive=1)
     under = sp.Policy(sp.Retry(backoff=sp.Constant(0), budget=None), breaker)
-    got = way.send(way.script(whole(503, b"why")), under)
-    assert (got.status_code, got.content, breaker.state) == (503, b"why", "open")
-    assert sp.stopped(got).reason == "circuit"  # type: ignore[union-attr]
+    response = way.send(way.script(whole(503, b"why")), under)
+    assert (response.status_code, response.content, breaker.state) == (503, b"why", "open")
+    assert sp.stopped(response).reason == "circuit"  # type: ignore[union-attr]
     # Now there is no answer at all.
     with pytest.raises(sp.CircuitOpen):
         way.send(way.script(), under)
@@ -443,9 +443,9 @@ def test_cancelled_scope_is_not_hidden_by_an_answer(way: Way) -> None:
 @each
 def test_without_a_retry_a_failure_is_just_its_response(way: Way) -> None:
     breaker = sp.Breaker(consecutive=1)
-    got = way.send(way.script(whole(500)), sp.Policy(breaker), "POST")
-    assert (got.status_code, breaker.state) == (500, "open")
-    assert "stormproof" not in got.extensions
+    response = way.send(way.script(whole(500)), sp.Policy(breaker), "POST")
+    assert (response.status_code, breaker.state) == (500, "open")
+    assert "stormproof" not in response.extensions
 
 
 @each
@@ -518,8 +518,8 @@ def test_breaker_is_kept_per_host(way: Way) -> None:
 @each
 def test_tables_of_the_client_go_before_the_policys(way: Way) -> None:
     script = way.script(whole(409), whole(503))
-    got = way.send(script, policy(), "POST", statuses={409}, methods={"POST"})
-    assert got.status_code == 503 and len(script.requests) == 2
+    response = way.send(script, policy(), "POST", statuses={409}, methods={"POST"})
+    assert response.status_code == 503 and len(script.requests) == 2
 
 
 @each
@@ -574,9 +574,9 @@ def test_attempt_header_is_sent_from_the_second_attempt_on(way: Way) -> None:
 @each
 def test_automatic_key_is_one_per_call(way: Way) -> None:
     script = way.script(whole(503), whole(200))
-    got = way.send(script, policy(), "POST", idempotency_key="auto")
+    response = way.send(script, policy(), "POST", idempotency_key="auto")
     first, second = script.sent("idempotency-key")
-    assert first == second == got.request.headers["idempotency-key"] and len(str(first)) == 36
+    assert first == second == response.request.headers["idempotency-key"] and len(str(first)) == 36
     other = way.script(whole(200))
     way.send(other, policy(), "POST", idempotency_key="auto")
     assert other.sent("idempotency-key") != [first]
@@ -618,12 +618,12 @@ def test_request_extensions_override_the_options(way: Way) -> None:
     script = way.script(whole(503), whole(200))
     assert request(script, idempotency_key="k-1").status_code == 200
     assert script.sent("idempotency-key") == ["k-1", "k-1"]
-    got = request(way.script(whole(429)), retry=False)
-    assert got.extensions["stormproof"].reason == "not sent again: the request says retry=False"
+    response = request(way.script(whole(429)), retry=False)
+    assert response.extensions["stormproof"].reason == "not sent again: the request says retry=False"
     shown = "NotRetried(attempts=1, reason='not sent again: the request says retry=False')"
-    assert repr(got.extensions["stormproof"]) == shown
-    got = request(way.script(whole(429)), policy=sp.Policy(sp.Retry(attempts=1), name="other"))
-    assert got.extensions["stormproof"].layer == "other"
+    assert repr(response.extensions["stormproof"]) == shown
+    response = request(way.script(whole(429)), policy=sp.Policy(sp.Retry(attempts=1), name="other"))
+    assert response.extensions["stormproof"].layer == "other"
     with pytest.raises(TypeError, match="a request has no option 'attempts'"):
         request(way.script(), attempts=3)
 
@@ -692,8 +692,8 @@ class Unseekable(io.BytesIO):
 @each
 def test_multipart_body_of_a_pipe_is_sent_once(way: Way) -> None:
     script = way.script(whole(503))
-    got = way.send(script, policy(), "PUT", files={"f": ("n", Unseekable(b"data"))})
-    assert "cannot be sent again" in got.extensions["stormproof"].reason
+    response = way.send(script, policy(), "PUT", files={"f": ("n", Unseekable(b"data"))})
+    assert "cannot be sent again" in response.extensions["stormproof"].reason
 
 
 @each
@@ -707,8 +707,8 @@ def test_multipart_body_of_a_pipe_is_sent_once(way: Way) -> None:
 )
 def test_multipart_body_over_the_limit_is_sent_once(way: Way, file: Any, limit: int, says: str) -> None:
     script = way.script(whole(503))
-    got = way.send(script, policy(), "PUT", files={"f": ("n", file)}, replay=limit)
-    assert got.extensions["stormproof"].reason.endswith(says)
+    response = way.send(script, policy(), "PUT", files={"f": ("n", file)}, replay=limit)
+    assert response.extensions["stormproof"].reason.endswith(says)
 
 
 def _one_shot(way: Way) -> Any:
@@ -724,9 +724,9 @@ def _one_shot(way: Way) -> Any:
 @each
 def test_stream_is_sent_once_and_the_response_has_the_reason(way: Way) -> None:
     script = way.script(whole(503))
-    got = way.send(script, policy(), "PUT", content=_one_shot(way))
+    response = way.send(script, policy(), "PUT", content=_one_shot(way))
     assert script.bodies == [b"once"]
-    assert "a stream is read only once" in got.extensions["stormproof"].reason
+    assert "a stream is read only once" in response.extensions["stormproof"].reason
 
 
 @each
@@ -824,8 +824,8 @@ def test_body_is_made_again_for_a_retry(way: Way) -> None:
 @each
 def test_body_over_the_limit_is_sent_once(way: Way) -> None:
     script = way.script(whole(503))
-    got = way.send(script, policy(), "PUT", content=b"12345", replay=4)
-    assert got.extensions["stormproof"].reason.endswith("5 bytes are more than 4 (replay=)")
+    response = way.send(script, policy(), "PUT", content=b"12345", replay=4)
+    assert response.extensions["stormproof"].reason.endswith("5 bytes are more than 4 (replay=)")
 
 
 # Time.
@@ -865,8 +865,8 @@ def test_timeout_header_of_none_sends_no_time_left(way: Way) -> None:
 @each
 def test_request_without_a_deadline_is_sent_unchanged(way: Way) -> None:
     script = way.script(whole(200))
-    got = way.send(script, policy())
-    assert script.requests[0] is got.request
+    response = way.send(script, policy())
+    assert script.requests[0] is response.request
     assert script.sent("x-request-timeout-ms") == [None]
 
 
@@ -963,7 +963,7 @@ def test_before_attempt_tries_another_instance_without_the_credentials(way: Way)
             attempt.request.host = "b.example:8443"
 
     script = way.script(whole(503), whole(503), whole(200))
-    got = way.send(
+    response = way.send(
         script,
         policy(before_attempt=rotate),
         headers={"Authorization": "s", "X-A": "1"},
@@ -978,7 +978,7 @@ def test_before_attempt_tries_another_instance_without_the_credentials(way: Way)
     assert script.sent("x-a") == ["1"] * 3
     assert script.sent("authorization") == ["s", None, "s"]
     assert ["sni_hostname" in request.extensions for request in script.requests] == [True, False, True]
-    assert got.request.url.host == "a.example"
+    assert response.request.url.host == "a.example"
 
 
 @each
@@ -987,9 +987,9 @@ def test_before_attempt_may_set_headers_for_one_attempt(way: Way) -> None:
         attempt.request.headers["X-Tag"] = str(attempt.number)
 
     script = way.script(whole(503), whole(200))
-    got = way.send(script, policy(before_attempt=tag))
+    response = way.send(script, policy(before_attempt=tag))
     assert script.sent("x-tag") == ["1", "2"]
-    assert "x-tag" not in got.request.headers
+    assert "x-tag" not in response.request.headers
 
 
 def renew(draft: Any, response: Any) -> None:
@@ -1001,8 +1001,8 @@ def test_reauthentication_runs_once_and_lasts(way: Way) -> None:
     script = way.script(
         whole(401, www_authenticate="first"), whole(503), whole(401, www_authenticate="second")
     )
-    got = way.send(script, policy(), reauth=renew, headers={"Authorization": "old"})
-    assert got.status_code == 401
+    response = way.send(script, policy(), reauth=renew, headers={"Authorization": "old"})
+    assert response.status_code == 401
     assert script.sent("authorization") == ["old", "new after first", "new after first"]
 
 
@@ -1010,8 +1010,8 @@ def test_reauthentication_runs_once_and_lasts(way: Way) -> None:
 def test_reauthentication_does_not_count_as_a_retry(way: Way) -> None:
     script = way.script(whole(401, www_authenticate="x"), whole(200, b"in"))
     budget = Empty()
-    got = way.send(script, policy(attempts=1, budget=budget), "POST", reauth=renew, content=b"x")
-    assert (got.content, script.bodies) == (b"in", [b"x", b"x"])
+    response = way.send(script, policy(attempts=1, budget=budget), "POST", reauth=renew, content=b"x")
+    assert (response.content, script.bodies) == (b"in", [b"x", b"x"])
 
 
 @each

@@ -11,7 +11,7 @@ from stormproof._http.options import CREDENTIALS
 SECRETS = [("Authorization", "Bearer s"), ("COOKIE", "c=1"), ("X-Api-Key", "k"), ("Accept", "*/*")]
 
 
-def draft(url: str = "https://a.example/p?q=1", headers: list[tuple[str, str]] | None = None) -> Draft:
+def make_draft(url: str = "https://a.example/p?q=1", headers: list[tuple[str, str]] | None = None) -> Draft:
     own = [("Host", "a.example"), *SECRETS] if headers is None else headers
     return Draft(2, "GET", url, own, CREDENTIALS)
 
@@ -27,83 +27,83 @@ def draft(url: str = "https://a.example/p?q=1", headers: list[tuple[str, str]] |
     ],
 )
 def test_another_origin_gets_no_credentials(url: str) -> None:
-    made = draft()
-    made.url = url
-    assert set(made.headers) == {"Host", "Accept"}
-    assert made.moved
-    assert made.url == url
+    draft = make_draft()
+    draft.url = url
+    assert set(draft.headers) == {"Host", "Accept"}
+    assert draft.moved
+    assert draft.url == url
 
 
 @pytest.mark.parametrize(
     "url", ["https://a.example/other", "https://A.EXAMPLE:443/p", "https://a.example:443/"]
 )
 def test_draft_moved_within_its_origin_keeps_credentials(url: str) -> None:
-    made = draft()
-    made.url = url
-    assert made.headers.pairs == [("Host", "a.example"), *SECRETS]
-    assert not made.moved
+    draft = make_draft()
+    draft.url = url
+    assert draft.headers.pairs == [("Host", "a.example"), *SECRETS]
+    assert not draft.moved
 
 
 def test_header_set_after_the_move_is_sent() -> None:
-    made = draft()
-    made.headers["Authorization"] = "for a"
-    made.host = "b.example:9000"
-    assert made.url == "https://b.example:9000/p?q=1"
-    assert "authorization" not in made.headers
-    made.headers["Authorization"] = "for b"
-    assert made.headers["AUTHORIZATION"] == "for b"
+    draft = make_draft()
+    draft.headers["Authorization"] = "for a"
+    draft.host = "b.example:9000"
+    assert draft.url == "https://b.example:9000/p?q=1"
+    assert "authorization" not in draft.headers
+    draft.headers["Authorization"] = "for b"
+    assert draft.headers["AUTHORIZATION"] == "for b"
 
 
 def test_removed_credentials_stay_removed_after_a_return_to_the_first_origin() -> None:
-    made = draft()
-    made.host = "b.example"
-    made.host = "a.example"
-    assert "authorization" not in made.headers
-    assert not made.moved
+    draft = make_draft()
+    draft.host = "b.example"
+    draft.host = "a.example"
+    assert "authorization" not in draft.headers
+    assert not draft.moved
 
 
 def test_host_header_follows_unless_it_is_the_callers_own() -> None:
-    made = draft(headers=[("Host", "a.example:443")], url="https://a.example:443/")
-    assert made.host == "a.example"
-    made = draft()
-    made.host = "b.example:444"
-    assert made.headers["host"] == "b.example:444"
-    made = draft(headers=[("Host", "virtual.example")])
-    made.host = "10.0.0.2"
-    assert made.headers["host"] == "virtual.example"
+    draft = make_draft(headers=[("Host", "a.example:443")], url="https://a.example:443/")
+    assert draft.host == "a.example"
+    draft = make_draft()
+    draft.host = "b.example:444"
+    assert draft.headers["host"] == "b.example:444"
+    draft = make_draft(headers=[("Host", "virtual.example")])
+    draft.host = "10.0.0.2"
+    assert draft.headers["host"] == "virtual.example"
 
 
 @pytest.mark.parametrize(
     "url", ["", "/p", "ftp://b/", "https://", "https://b:99999/", "https://[b/", "b.example"]
 )
 def test_relative_url_is_refused(url: str) -> None:
-    made = draft()
+    draft = make_draft()
     with pytest.raises(ValueError, match="url must be absolute"):
-        made.url = url
-    assert (made.url, made.headers["authorization"]) == ("https://a.example/p?q=1", "Bearer s")
+        draft.url = url
+    assert (draft.url, draft.headers["authorization"]) == ("https://a.example/p?q=1", "Bearer s")
 
 
 def test_url_that_is_not_a_string_is_refused() -> None:
     with pytest.raises(TypeError, match="url must be a string, got a int"):
-        draft().url = 5  # type: ignore[assignment]
+        make_draft().url = 5  # type: ignore[assignment]
 
 
 @pytest.mark.parametrize("host", ["", "b/c", "u:p@b", "b?x", "b#f", "b c", "b\r\nX: y"])
 def test_invalid_host_is_refused(host: str) -> None:
     with pytest.raises(ValueError, match="host must be a host") as caught:
-        draft().host = host
+        make_draft().host = host
     assert "u:p" not in str(caught.value)
 
 
 def test_host_that_is_not_a_string_is_refused() -> None:
     with pytest.raises(TypeError, match="host must be a string, got a int"):
-        draft().host = 5  # type: ignore[assignment]
+        make_draft().host = 5  # type: ignore[assignment]
 
 
 def test_repr_contains_no_secrets() -> None:
-    made = draft("https://user:pw@a.example/p?token=t")
-    assert repr(made) == "<draft 2: GET a.example>"
-    assert repr(made.headers) == "<headers Host, Authorization, COOKIE, X-Api-Key, Accept>"
+    draft = make_draft("https://user:pw@a.example/p?token=t")
+    assert repr(draft) == "<draft 2: GET a.example>"
+    assert repr(draft.headers) == "<headers Host, Authorization, COOKIE, X-Api-Key, Accept>"
 
 
 def test_origin_is_normalised() -> None:

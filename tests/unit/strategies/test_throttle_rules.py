@@ -111,17 +111,23 @@ class Draws:
         return self.value
 
 
-def throttle(**options: Any) -> sp.Throttle:
+def make_throttle(**options: Any) -> sp.Throttle:
     return sp.Throttle(clock=sp.testing.FakeClock(), **options)
 
 
 def test_defaults_are_the_documented_ones() -> None:
-    made = sp.Throttle()
-    assert (made.k, made.window, made.min_calls, made.max_rejection, made.name) == (2.0, 120.0, 0, 1.0, None)
+    throttle = sp.Throttle()
+    assert (throttle.k, throttle.window, throttle.min_calls, throttle.max_rejection, throttle.name) == (
+        2.0,
+        120.0,
+        0,
+        1.0,
+        None,
+    )
 
 
 def test_outcome_decides_requests_and_accepts() -> None:
-    made = throttle(on=ConnectionError)
+    throttle = make_throttle(on=ConnectionError)
     for error in (
         ConnectionError(),
         sp.RetryAfter(1, ConnectionError()),
@@ -130,77 +136,77 @@ def test_outcome_decides_requests_and_accepts() -> None:
         sp.AttemptTimeout("late"),
         sp.RateLimited("no room"),
     ):
-        made.settle(error)
-    described = made.describe()
+        throttle.settle(error)
+    described = throttle.describe()
     # Two lost; three answered, of which one was a timed out attempt that `on` does not name.
     assert (described["requests"], described["accepts"]) == (5.0, 3.0)
 
 
 def test_calls_accepted_before_a_failure_count_before_it() -> None:
     clock = sp.testing.FakeClock()
-    made = sp.Throttle(on=ConnectionError, window=20, clock=clock)
-    policy = sp.Policy(made)
+    throttle = sp.Throttle(on=ConnectionError, window=20, clock=clock)
+    policy = sp.Policy(throttle)
     for _ in range(10):
         policy.call(lambda: None)
     clock.advance(10)
-    made.settle(ConnectionError())
+    throttle.settle(ConnectionError())
     clock.advance(15)
-    assert made.describe()["accepts"] == pytest.approx(5.0)
+    assert throttle.describe()["accepts"] == pytest.approx(5.0)
 
 
 def test_draw_below_the_share_is_refused_and_counts_as_lost() -> None:
-    made = throttle(on=ConnectionError, name="door")
+    throttle = make_throttle(on=ConnectionError, name="door")
     for _ in range(9):
-        made.settle(ConnectionError())
-    assert made.rejection == pytest.approx(0.9)
-    made._admit(Draws(0.9))
+        throttle.settle(ConnectionError())
+    assert throttle.rejection == pytest.approx(0.9)
+    throttle._admit(Draws(0.9))
     events: list[Any] = []
     stop = sp.subscribe(events.append)
     try:
         with pytest.raises(sp.Throttled, match=r"^door refuses 90\.0% of the calls: too many of them fail$"):
-            made._admit(Draws(0.89))
+            throttle._admit(Draws(0.89))
     finally:
         stop()
     assert [(event.operation, event.by) for event in events] == [("door", "throttle")]
-    assert made.describe()["requests"] == 10.0
+    assert throttle.describe()["requests"] == 10.0
 
 
 def test_throttle_draws_no_number_while_it_refuses_no_call() -> None:
-    made = throttle()
+    throttle = make_throttle()
     draws = Draws(0.0)
-    made._admit(draws)
+    throttle._admit(draws)
     assert draws.times == 0
 
 
 def test_unnamed_throttle_emits_as_throttle() -> None:
-    made = throttle(on=ConnectionError)
-    made.settle(ConnectionError())
+    throttle = make_throttle(on=ConnectionError)
+    throttle.settle(ConnectionError())
     events: list[Any] = []
     stop = sp.subscribe(events.append)
     try:
         with pytest.raises(sp.Throttled, match=r"^throttle refuses 50\.0% "):
-            made._admit(Draws(0.0))
+            throttle._admit(Draws(0.0))
     finally:
         stop()
     assert events[0].operation == "throttle"
 
 
 def test_rejection_is_bounded_by_min_calls_and_cap() -> None:
-    made = throttle(on=ConnectionError, min_calls=3, max_rejection=0.6)
+    throttle = make_throttle(on=ConnectionError, min_calls=3, max_rejection=0.6)
     for calls, share in ((1, 0.0), (2, 0.0), (3, 0.6)):
-        made.settle(ConnectionError())
-        assert (calls, made.rejection) == (calls, share)
+        throttle.settle(ConnectionError())
+        assert (calls, throttle.rejection) == (calls, share)
 
 
 def test_copy_has_counted_nothing() -> None:
-    made = throttle(on=ConnectionError, k=3, window=7, min_calls=1, max_rejection=0.5, name="door")
-    made.settle(ConnectionError())
-    copy = made.fresh()
-    assert copy.fields() == made.fields()
-    assert copy.clock is made.clock
+    throttle = make_throttle(on=ConnectionError, k=3, window=7, min_calls=1, max_rejection=0.5, name="door")
+    throttle.settle(ConnectionError())
+    copy = throttle.fresh()
+    assert copy.fields() == throttle.fields()
+    assert copy.clock is throttle.clock
     assert (copy.rejection, copy.describe()["requests"]) == (0.0, 0.0)
-    assert copy != made
-    assert made == made
+    assert copy != throttle
+    assert throttle == throttle
 
 
 @pytest.mark.parametrize(
@@ -223,15 +229,15 @@ def test_invalid_option_is_refused_by_name(options: dict[str, Any], says: str) -
 
 
 def test_options_at_their_limits_are_accepted() -> None:
-    made = sp.Throttle(k=1, window=0.5, min_calls=0, max_rejection=0.01)
-    assert (made.k, made.window, made.min_calls, made.max_rejection) == (1.0, 0.5, 0, 0.01)
+    throttle = sp.Throttle(k=1, window=0.5, min_calls=0, max_rejection=0.01)
+    assert (throttle.k, throttle.window, throttle.min_calls, throttle.max_rejection) == (1.0, 0.5, 0, 0.01)
 
 
 def test_named_refusals_and_errors_with_do_not_retry_count_as_failures() -> None:
-    made = throttle(on=Exception)
-    made.settle(sp.RateLimited("no room"))
-    assert made.describe()["requests"] == 1.0
-    made = throttle(on=OSError)
-    made.settle(http_error(503, x_should_retry="false"))
-    described = made.describe()
+    throttle = make_throttle(on=Exception)
+    throttle.settle(sp.RateLimited("no room"))
+    assert throttle.describe()["requests"] == 1.0
+    throttle = make_throttle(on=OSError)
+    throttle.settle(http_error(503, x_should_retry="false"))
+    described = throttle.describe()
     assert (described["requests"], described["accepts"]) == (1.0, 0.0)

@@ -10,7 +10,7 @@ import pytest
 from stormproof._strategies.breaker.rules.circuit import Circuit, Counts, Window, default_trip
 
 
-def circuit(
+def make_circuit(
     window_s: float | None = None,
     bucket_s: float | None = None,
     open_s: Any = 10.0,
@@ -37,11 +37,11 @@ def call(of: Circuit, now: float, outcome: str = "failure") -> bool:
 
 def half_open(**options: Any) -> Circuit:
     """A circuit that opened at 0 for 10 s, at 11 s."""
-    made = circuit(**options)
-    assert made.trip(made.generation, 0.0)
-    assert made.roll(11.0) is None
-    assert made.state == "half_open"
-    return made
+    circuit = make_circuit(**options)
+    assert circuit.trip(circuit.generation, 0.0)
+    assert circuit.roll(11.0) is None
+    assert circuit.state == "half_open"
+    return circuit
 
 
 # Counts.
@@ -206,37 +206,42 @@ def test_window_moves_with_its_clock() -> None:
 
 
 def test_circuit_starts_closed_with_empty_counts() -> None:
-    made = circuit(now=7.0)
-    assert (made.state, made.generation, made.reopenings, made.closed_at) == ("closed", 0, 0, -math.inf)
-    assert made.counts() == Counts()
-    assert made.current is made.roll(7.0)
-    assert made.open_s == math.inf
+    circuit = make_circuit(now=7.0)
+    assert (circuit.state, circuit.generation, circuit.reopenings, circuit.closed_at) == (
+        "closed",
+        0,
+        0,
+        -math.inf,
+    )
+    assert circuit.counts() == Counts()
+    assert circuit.current is circuit.roll(7.0)
+    assert circuit.open_s == math.inf
 
 
 def test_only_a_failure_is_judged() -> None:
-    made = circuit()
-    assert call(made, 1.0, "failure") is True
-    assert call(made, 1.0, "success") is False
-    assert call(made, 1.0, "excluded") is False
-    assert call(made, 1.0, "excluded") is False
-    counts = made.counts()
+    circuit = make_circuit()
+    assert call(circuit, 1.0, "failure") is True
+    assert call(circuit, 1.0, "success") is False
+    assert call(circuit, 1.0, "excluded") is False
+    assert call(circuit, 1.0, "excluded") is False
+    counts = circuit.counts()
     assert (counts.requests, counts.failures, counts.successes, counts.excluded) == (4, 1, 1, 2)
 
 
 def test_late_result_counts_nowhere() -> None:
-    made = circuit(window_s=10.0, bucket_s=10.0)
-    old = bucket(made, 1.0)
+    circuit = make_circuit(window_s=10.0, bucket_s=10.0)
+    old = bucket(circuit, 1.0)
     old.started()
-    assert made.settle(old, "failure", False, 11.0) is False
-    assert made.counts() == Counts()
-    began = bucket(made, 12.0)
-    assert made.trip(made.generation, 12.0)
-    assert made.settle(began, "failure", False, 13.0) is False
-    assert made.counts() == Counts()
+    assert circuit.settle(old, "failure", False, 11.0) is False
+    assert circuit.counts() == Counts()
+    began = bucket(circuit, 12.0)
+    assert circuit.trip(circuit.generation, 12.0)
+    assert circuit.settle(began, "failure", False, 13.0) is False
+    assert circuit.counts() == Counts()
 
 
 def test_new_fixed_window_is_a_new_generation_and_a_rolling_one_is_not() -> None:
-    fixed, rolling = circuit(window_s=10.0, bucket_s=10.0), circuit(window_s=10.0, bucket_s=1.0)
+    fixed, rolling = make_circuit(window_s=10.0, bucket_s=10.0), make_circuit(window_s=10.0, bucket_s=1.0)
     for made in (fixed, rolling):
         before = made.generation
         made.roll(9.0)
@@ -248,89 +253,99 @@ def test_new_fixed_window_is_a_new_generation_and_a_rolling_one_is_not() -> None
 
 
 def test_slow_call_is_counted_while_it_runs() -> None:
-    made = circuit()
-    began = bucket(made, 0.0)
+    circuit = make_circuit()
+    began = bucket(circuit, 0.0)
     began.started()
-    assert made.slow(began, 1.0) is True
-    assert (made.counts().slow, made.counts().stalled) == (1, 1)
-    made.settle(began, "success", True, 2.0)
-    counts = made.counts()
+    assert circuit.slow(began, 1.0) is True
+    assert (circuit.counts().slow, circuit.counts().stalled) == (1, 1)
+    circuit.settle(began, "success", True, 2.0)
+    counts = circuit.counts()
     assert (counts.slow, counts.stalled, counts.successes) == (1, 0, 1)
 
 
 def test_slow_call_of_an_earlier_generation_is_not_counted() -> None:
-    made = circuit(window_s=10.0, bucket_s=10.0)
-    old = bucket(made, 0.0)
-    assert made.slow(old, 11.0) is False
-    assert made.trip(made.generation, 11.0)
-    assert made.slow(old, 12.0) is False
+    circuit = make_circuit(window_s=10.0, bucket_s=10.0)
+    old = bucket(circuit, 0.0)
+    assert circuit.slow(old, 11.0) is False
+    assert circuit.trip(circuit.generation, 11.0)
+    assert circuit.slow(old, 12.0) is False
 
 
 # Open.
 
 
 def test_circuit_trips_once_and_only_for_its_current_generation() -> None:
-    made = circuit()
-    seen = made.generation
-    assert made.trip(seen - 1, 3.0) is False
-    assert made.state == "closed"
-    assert made.trip(seen, 3.0) is True
-    assert (made.state, made.generation, made.until, made.open_s) == ("open", seen + 1, 13.0, 10.0)
-    assert made.trip(made.generation, 3.0) is False
-    assert made.current is None
-    assert made.roll(4.0) is None
+    circuit = make_circuit()
+    seen = circuit.generation
+    assert circuit.trip(seen - 1, 3.0) is False
+    assert circuit.state == "closed"
+    assert circuit.trip(seen, 3.0) is True
+    assert (circuit.state, circuit.generation, circuit.until, circuit.open_s) == (
+        "open",
+        seen + 1,
+        13.0,
+        10.0,
+    )
+    assert circuit.trip(circuit.generation, 3.0) is False
+    assert circuit.current is None
+    assert circuit.roll(4.0) is None
 
 
 def test_circuit_stays_open_to_the_last_moment() -> None:
-    made = circuit()
-    made.trip(made.generation, 0.0)
-    assert made.wait_for(0.0) == 10.0
-    assert made.wait_for(4.0) == 6.0
-    assert made.wait_for(12.0) == 0.0
-    made.roll(10.0)
-    assert made.state == "open"
-    made.roll(10.1)
-    assert (made.state, made.generation) == ("half_open", 2)
+    circuit = make_circuit()
+    circuit.trip(circuit.generation, 0.0)
+    assert circuit.wait_for(0.0) == 10.0
+    assert circuit.wait_for(4.0) == 6.0
+    assert circuit.wait_for(12.0) == 0.0
+    circuit.roll(10.0)
+    assert circuit.state == "open"
+    circuit.roll(10.1)
+    assert (circuit.state, circuit.generation) == ("half_open", 2)
 
 
 def test_clock_set_back_does_not_lengthen_the_open_time() -> None:
-    made = circuit(now=1000.0)
-    made.trip(made.generation, 1000.0)
-    assert made.wait_for(0.0) == 10.0
-    made.roll(0.0)
-    assert made.until == 10.0
-    made.roll(5.0)
-    assert made.until == 10.0
+    circuit = make_circuit(now=1000.0)
+    circuit.trip(circuit.generation, 1000.0)
+    assert circuit.wait_for(0.0) == 10.0
+    circuit.roll(0.0)
+    assert circuit.until == 10.0
+    circuit.roll(5.0)
+    assert circuit.until == 10.0
 
 
 # Half open.
 
 
 def test_half_open_admits_at_most_probes() -> None:
-    made = half_open(probes=2)
-    first, second = made.admit_probe(11.0), made.admit_probe(12.0)
+    circuit = half_open(probes=2)
+    first, second = circuit.admit_probe(11.0), circuit.admit_probe(12.0)
     assert first is not None and second is not None
     assert (first.lease, second.lease) == (16.0, 17.0)
-    assert made.admit_probe(12.0) is None
-    assert made.counts().requests == 2
-    assert made.wait_for(13.0) == 3.0
+    assert circuit.admit_probe(12.0) is None
+    assert circuit.counts().requests == 2
+    assert circuit.wait_for(13.0) == 3.0
 
 
 def test_circuit_closes_after_all_probes_succeed() -> None:
-    made = half_open(probes=3)
+    circuit = half_open(probes=3)
     for place in (1, 2):
-        probe = made.admit_probe(11.0)
+        probe = circuit.admit_probe(11.0)
         assert probe is not None
-        assert made.settle_probe(probe, "success", 12.0) is True
-        assert made.state == "half_open"
-        counts = made.counts()
+        assert circuit.settle_probe(probe, "success", 12.0) is True
+        assert circuit.state == "half_open"
+        counts = circuit.counts()
         assert (counts.successes, counts.consecutive_successes) == (place, place)
         assert counts.consecutive_failures == 0
-    last = made.admit_probe(13.0)
+    last = circuit.admit_probe(13.0)
     assert last is not None
-    assert made.settle_probe(last, "success", 13.0) is True
-    assert (made.state, made.closed_at, made.reopenings, made.generation) == ("closed", 13.0, 0, 3)
-    assert made.counts() == Counts()
+    assert circuit.settle_probe(last, "success", 13.0) is True
+    assert (circuit.state, circuit.closed_at, circuit.reopenings, circuit.generation) == (
+        "closed",
+        13.0,
+        0,
+        3,
+    )
+    assert circuit.counts() == Counts()
 
 
 def test_failed_probe_reopens_the_circuit_for_the_next_open_time() -> None:
@@ -340,104 +355,104 @@ def test_failed_probe_reopens_the_circuit_for_the_next_open_time() -> None:
         asked.append(reopenings)
         return 10.0 * (reopenings + 1)
 
-    made = half_open(open_s=longer, probes=2)
-    first, second = made.admit_probe(11.0), made.admit_probe(11.0)
+    circuit = half_open(open_s=longer, probes=2)
+    first, second = circuit.admit_probe(11.0), circuit.admit_probe(11.0)
     assert first is not None and second is not None
-    assert made.settle_probe(first, "failure", 12.0) is True
-    assert (made.state, made.reopenings, made.until, made.open_s) == ("open", 1, 32.0, 20.0)
+    assert circuit.settle_probe(first, "failure", 12.0) is True
+    assert (circuit.state, circuit.reopenings, circuit.until, circuit.open_s) == ("open", 1, 32.0, 20.0)
     # The other probe belongs to the past.
-    assert made.settle_probe(second, "success", 12.0) is False
-    assert made.roll(33.0) is None
-    third = made.admit_probe(33.0)
+    assert circuit.settle_probe(second, "success", 12.0) is False
+    assert circuit.roll(33.0) is None
+    third = circuit.admit_probe(33.0)
     assert third is not None
-    made.settle_probe(third, "failure", 33.0)
-    assert (made.reopenings, made.until) == (2, 63.0)
+    circuit.settle_probe(third, "failure", 33.0)
+    assert (circuit.reopenings, circuit.until) == (2, 63.0)
     assert asked == [0, 1, 2]
 
 
 def test_closing_resets_the_number_of_reopenings() -> None:
-    made = half_open()
-    probe = made.admit_probe(11.0)
+    circuit = half_open()
+    probe = circuit.admit_probe(11.0)
     assert probe is not None
-    made.settle_probe(probe, "failure", 11.0)
-    made.roll(22.0)
-    probe = made.admit_probe(22.0)
+    circuit.settle_probe(probe, "failure", 11.0)
+    circuit.roll(22.0)
+    probe = circuit.admit_probe(22.0)
     assert probe is not None
-    made.settle_probe(probe, "success", 22.0)
-    assert (made.state, made.reopenings) == ("closed", 0)
+    circuit.settle_probe(probe, "success", 22.0)
+    assert (circuit.state, circuit.reopenings) == ("closed", 0)
 
 
 def test_excluded_probe_makes_room_for_another() -> None:
-    made = half_open()
-    probe = made.admit_probe(11.0)
+    circuit = half_open()
+    probe = circuit.admit_probe(11.0)
     assert probe is not None
-    assert made.settle_probe(probe, "excluded", 12.0) is True
-    assert made.settle_probe(probe, "success", 12.0) is False
-    assert (made.state, made.counts().excluded) == ("half_open", 1)
-    again = made.admit_probe(12.0)
+    assert circuit.settle_probe(probe, "excluded", 12.0) is True
+    assert circuit.settle_probe(probe, "success", 12.0) is False
+    assert (circuit.state, circuit.counts().excluded) == ("half_open", 1)
+    again = circuit.admit_probe(12.0)
     assert again is not None
-    assert made.admit_probe(12.0) is None
-    made.settle_probe(again, "excluded", 12.0)
-    assert made.counts().excluded == 2
-    assert made.admit_probe(12.0) is not None
+    assert circuit.admit_probe(12.0) is None
+    circuit.settle_probe(again, "excluded", 12.0)
+    assert circuit.counts().excluded == 2
+    assert circuit.admit_probe(12.0) is not None
 
 
 def test_lost_probe_frees_its_place_when_its_lease_has_run_out() -> None:
-    made = half_open()
-    lost = made.admit_probe(11.0)
+    circuit = half_open()
+    lost = circuit.admit_probe(11.0)
     assert lost is not None
-    assert made.admit_probe(16.0) is None
-    assert made.wait_for(16.0) == 0.0
-    again = made.admit_probe(16.1)
+    assert circuit.admit_probe(16.0) is None
+    assert circuit.wait_for(16.0) == 0.0
+    again = circuit.admit_probe(16.1)
     assert again is not None
-    assert made.settle_probe(lost, "failure", 16.2) is False
-    assert made.state == "half_open"
+    assert circuit.settle_probe(lost, "failure", 16.2) is False
+    assert circuit.state == "half_open"
     # Its result comes a moment too late: the lease ends first.
-    assert made.settle_probe(again, "success", 30.0) is False
-    assert made.state == "half_open"
+    assert circuit.settle_probe(again, "success", 30.0) is False
+    assert circuit.state == "half_open"
 
 
 def test_probe_without_a_timeout_keeps_its_place() -> None:
-    made = half_open(probe_timeout_s=None)
-    probe = made.admit_probe(11.0)
+    circuit = half_open(probe_timeout_s=None)
+    probe = circuit.admit_probe(11.0)
     assert probe is not None
     assert probe.lease == math.inf
-    assert made.admit_probe(1e9) is None
+    assert circuit.admit_probe(1e9) is None
 
 
 def test_oldest_lease_gives_the_time_until_a_probe_is_free() -> None:
-    made = half_open(probes=2)
-    assert made.wait_for(11.0) == 0.0
-    made.admit_probe(14.0)
-    made.admit_probe(11.0)
-    assert made.wait_for(12.0) == 4.0
-    assert made.wait_for(99.0) == 0.0
+    circuit = half_open(probes=2)
+    assert circuit.wait_for(11.0) == 0.0
+    circuit.admit_probe(14.0)
+    circuit.admit_probe(11.0)
+    assert circuit.wait_for(12.0) == 4.0
+    assert circuit.wait_for(99.0) == 0.0
 
 
 # By hand, and by another clock.
 
 
 def test_close_resets_the_circuit() -> None:
-    made = half_open()
-    probe = made.admit_probe(11.0)
+    circuit = half_open()
+    probe = circuit.admit_probe(11.0)
     assert probe is not None
-    made.settle_probe(probe, "failure", 11.0)
-    made.close(12.0)
-    assert (made.state, made.reopenings, made.until) == ("closed", 0, math.inf)
+    circuit.settle_probe(probe, "failure", 11.0)
+    circuit.close(12.0)
+    assert (circuit.state, circuit.reopenings, circuit.until) == ("closed", 0, math.inf)
 
 
 def test_circuit_moves_with_its_clock() -> None:
-    made = half_open(probes=2)
-    probe = made.admit_probe(11.0)
+    circuit = half_open(probes=2)
+    probe = circuit.admit_probe(11.0)
     assert probe is not None
-    made.move(100.0)
+    circuit.move(100.0)
     assert probe.lease == 116.0
-    other = circuit(window_s=10.0, bucket_s=10.0)
+    other = make_circuit(window_s=10.0, bucket_s=10.0)
     other.trip(other.generation, 0.0)
     other.closed_at = 3.0
     other.move(100.0)
     assert (other.until, other.closed_at) == (110.0, 103.0)
-    third = circuit(window_s=10.0, bucket_s=10.0)
+    third = make_circuit(window_s=10.0, bucket_s=10.0)
     third.move(100.0)
     assert third.roll(110.0) is third.current
     assert third.current is not None and third.current.end == 110.0
@@ -447,10 +462,10 @@ def test_circuit_moves_with_its_clock() -> None:
 
 
 def counts(**given: int) -> Counts:
-    made = Counts()
+    counts = Counts()
     for name, value in given.items():
-        setattr(made, name, value)
-    return made
+        setattr(counts, name, value)
+    return counts
 
 
 @pytest.mark.parametrize(

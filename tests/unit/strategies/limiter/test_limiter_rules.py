@@ -9,7 +9,7 @@ import pytest
 from stormproof._strategies.limiter.rules.bucket import Bucket, Grant
 
 
-def bucket(rate: float = 2.0, burst: int = 10, now: float = 0.0) -> Bucket:
+def make_bucket(rate: float = 2.0, burst: int = 10, now: float = 0.0) -> Bucket:
     return Bucket(rate, burst, now)
 
 
@@ -27,196 +27,201 @@ def test_grant_delay_is_the_time_until_it_is_due() -> None:
 
 
 def test_bucket_starts_full_and_refills_at_its_rate_up_to_the_burst() -> None:
-    made = bucket()
-    assert (made.tokens(0.0), made.tokens(100.0), made.last_event) == (10.0, 10.0, -math.inf)
-    assert made.reserve(10, 0.0, 0.0).ok
-    assert (made.tokens(0.0), made.tokens(1.0), made.tokens(4.5), made.tokens(9.0)) == (0.0, 2.0, 9.0, 10.0)
-    assert made.usable(1.0) == made.tokens(1.0)
+    bucket = make_bucket()
+    assert (bucket.tokens(0.0), bucket.tokens(100.0), bucket.last_event) == (10.0, 10.0, -math.inf)
+    assert bucket.reserve(10, 0.0, 0.0).ok
+    assert (bucket.tokens(0.0), bucket.tokens(1.0), bucket.tokens(4.5), bucket.tokens(9.0)) == (
+        0.0,
+        2.0,
+        9.0,
+        10.0,
+    )
+    assert bucket.usable(1.0) == bucket.tokens(1.0)
 
 
 def test_time_set_back_refills_nothing() -> None:
-    made = bucket()
-    made.reserve(10, 50.0, 0.0)
-    assert made.tokens(0.0) == 0.0
+    bucket = make_bucket()
+    bucket.reserve(10, 50.0, 0.0)
+    assert bucket.tokens(0.0) == 0.0
     # The time that it relives refills again.
-    assert made.reserve(1, 0.0, None).at == 0.5
-    assert made.last == 0.0
+    assert bucket.reserve(1, 0.0, None).at == 0.5
+    assert bucket.last == 0.0
 
 
 def test_endless_rate_grants_everything_at_once() -> None:
-    made = bucket(rate=math.inf, burst=3)
-    grant = made.reserve(100, 5.0, 0.0)
+    bucket = make_bucket(rate=math.inf, burst=3)
+    grant = bucket.reserve(100, 5.0, 0.0)
     assert (grant.ok, grant.at, grant.n) == (True, 5.0, 100)
-    assert made.tokens(5.0) == 3.0
-    made.charge(2, 5.0)
-    assert (made.tokens(5.0), made.tokens(5.1)) == (1.0, 3.0)
+    assert bucket.tokens(5.0) == 3.0
+    bucket.charge(2, 5.0)
+    assert (bucket.tokens(5.0), bucket.tokens(5.1)) == (1.0, 3.0)
 
 
 # Reserving.
 
 
 def test_tokens_in_the_bucket_are_granted_at_once_and_more_with_a_wait() -> None:
-    made = bucket()
-    first = made.reserve(8, 1.0, 0.0)
+    bucket = make_bucket()
+    first = bucket.reserve(8, 1.0, 0.0)
     assert (first.ok, first.n, first.at, first.rate, first.mark) == (True, 8, 1.0, 2.0, 8)
-    assert (made.last, made.level, made.last_event, made.booked) == (1.0, 2.0, 1.0, 8)
-    second = made.reserve(4, 1.0, None)
+    assert (bucket.last, bucket.level, bucket.last_event, bucket.booked) == (1.0, 2.0, 1.0, 8)
+    second = bucket.reserve(4, 1.0, None)
     assert (second.ok, second.at, second.mark) == (True, 2.0, 12)
-    assert (made.level, made.last_event, made.booked) == (-2.0, 2.0, 12)
-    exact = made.reserve(0, 1.0, None)
+    assert (bucket.level, bucket.last_event, bucket.booked) == (-2.0, 2.0, 12)
+    exact = bucket.reserve(0, 1.0, None)
     assert (exact.ok, exact.at) == (True, 2.0)
 
 
 def test_wait_of_exactly_the_longest_is_taken() -> None:
-    made = bucket()
-    made.reserve(10, 0.0, 0.0)
-    assert not made.reserve(2, 0.0, 0.999).ok
-    assert made.reserve(2, 0.0, 1.0).ok
+    bucket = make_bucket()
+    bucket.reserve(10, 0.0, 0.0)
+    assert not bucket.reserve(2, 0.0, 0.999).ok
+    assert bucket.reserve(2, 0.0, 1.0).ok
 
 
 def test_refusal_takes_nothing() -> None:
-    made = bucket()
-    made.reserve(10, 0.0, 0.0)
-    refused = made.reserve(1, 0.0, 0.0)
+    bucket = make_bucket()
+    bucket.reserve(10, 0.0, 0.0)
+    refused = bucket.reserve(1, 0.0, 0.0)
     assert (refused.ok, refused.at, refused.mark) == (False, 0.5, 10)
-    assert (made.level, made.booked, made.last_event) == (0.0, 10, 0.0)
+    assert (bucket.level, bucket.booked, bucket.last_event) == (0.0, 10, 0.0)
 
 
 def test_more_than_the_burst_is_never_granted() -> None:
-    made = bucket()
-    assert made.reserve(10, 0.0, None).ok
-    made = bucket()
-    assert not made.reserve(11, 0.0, None).ok
+    bucket = make_bucket()
+    assert bucket.reserve(10, 0.0, None).ok
+    bucket = make_bucket()
+    assert not bucket.reserve(11, 0.0, None).ok
 
 
 def test_rate_of_zero_gives_the_burst_and_no_more() -> None:
-    made = bucket(rate=0.0, burst=2)
-    assert made.reserve(2, 0.0, None).ok
-    refused = made.reserve(1, 0.0, None)
+    bucket = make_bucket(rate=0.0, burst=2)
+    assert bucket.reserve(2, 0.0, None).ok
+    refused = bucket.reserve(1, 0.0, None)
     assert (refused.ok, refused.at) == (False, math.inf)
 
 
 def test_wait_of_ages_is_refused() -> None:
-    made = bucket(rate=1e-15, burst=1)
-    made.reserve(1, 0.0, None)
-    assert made.reserve(1, 0.0, None).ok
-    assert not made.reserve(1, 0.0, None).ok
+    bucket = make_bucket(rate=1e-15, burst=1)
+    bucket.reserve(1, 0.0, None)
+    assert bucket.reserve(1, 0.0, None).ok
+    assert not bucket.reserve(1, 0.0, None).ok
 
 
 # Giving back.
 
 
 def test_cancelled_grant_at_the_end_of_the_line_comes_back() -> None:
-    made = bucket()
-    made.reserve(10, 0.0, None)
-    grant = made.reserve(4, 0.0, None)
-    assert (made.level, made.last_event) == (-4.0, 2.0)
-    made.cancel(grant, 1.0)
-    assert (made.level, made.last, made.booked) == (2.0, 1.0, 10)
+    bucket = make_bucket()
+    bucket.reserve(10, 0.0, None)
+    grant = bucket.reserve(4, 0.0, None)
+    assert (bucket.level, bucket.last_event) == (-4.0, 2.0)
+    bucket.cancel(grant, 1.0)
+    assert (bucket.level, bucket.last, bucket.booked) == (2.0, 1.0, 10)
     assert (grant.returned, grant.given_back) == (True, 4.0)
-    made.cancel(grant, 1.0)
-    assert (made.level, made.booked) == (2.0, 10)
+    bucket.cancel(grant, 1.0)
+    assert (bucket.level, bucket.booked) == (2.0, 10)
 
 
 def test_cancelled_grant_keeps_tokens_that_later_grants_count_on() -> None:
-    made = bucket()
-    made.reserve(10, 0.0, None)
-    first, second = made.reserve(4, 0.0, None), made.reserve(3, 0.0, None)
-    made.cancel(first, 0.0)
+    bucket = make_bucket()
+    bucket.reserve(10, 0.0, None)
+    first, second = bucket.reserve(4, 0.0, None), bucket.reserve(3, 0.0, None)
+    bucket.cancel(first, 0.0)
     # Three of its four tokens are what the second one waits for.
-    assert (first.given_back, made.level, made.booked) == (1.0, -6.0, 16.0)
-    assert made.last_event == second.at
-    made = bucket()
-    made.reserve(10, 0.0, None)
-    first, second = made.reserve(2, 0.0, None), made.reserve(3, 0.0, None)
-    made.cancel(first, 0.0)
-    assert (first.given_back, first.returned, made.level, made.booked) == (0.0, True, -5.0, 15)
+    assert (first.given_back, bucket.level, bucket.booked) == (1.0, -6.0, 16.0)
+    assert bucket.last_event == second.at
+    bucket = make_bucket()
+    bucket.reserve(10, 0.0, None)
+    first, second = bucket.reserve(2, 0.0, None), bucket.reserve(3, 0.0, None)
+    bucket.cancel(first, 0.0)
+    assert (first.given_back, first.returned, bucket.level, bucket.booked) == (0.0, True, -5.0, 15)
 
 
 def test_last_event_goes_back_with_the_last_grant() -> None:
-    made = bucket()
-    made.reserve(10, 0.0, None)
-    made.reserve(2, 0.0, None)
-    last = made.reserve(2, 0.0, None)
-    assert made.last_event == 2.0
-    made.cancel(last, 0.5)
-    assert made.last_event == 1.0
+    bucket = make_bucket()
+    bucket.reserve(10, 0.0, None)
+    bucket.reserve(2, 0.0, None)
+    last = bucket.reserve(2, 0.0, None)
+    assert bucket.last_event == 2.0
+    bucket.cancel(last, 0.5)
+    assert bucket.last_event == 1.0
     # Not to a time before now.
-    made = bucket()
-    made.reserve(10, 0.0, None)
-    last = made.reserve(2, 0.0, None)
-    made.cancel(last, 0.5)
-    assert made.last_event == 1.0
-    made = bucket()
-    made.reserve(10, 0.0, None)
-    last = made.reserve(2, 0.0, None)
-    made.cancel(last, 0.0)
-    assert made.last_event == 0.0
+    bucket = make_bucket()
+    bucket.reserve(10, 0.0, None)
+    last = bucket.reserve(2, 0.0, None)
+    bucket.cancel(last, 0.5)
+    assert bucket.last_event == 1.0
+    bucket = make_bucket()
+    bucket.reserve(10, 0.0, None)
+    last = bucket.reserve(2, 0.0, None)
+    bucket.cancel(last, 0.0)
+    assert bucket.last_event == 0.0
 
 
 @pytest.mark.parametrize("now", [1.0, 1.5])
 def test_cancelled_grant_past_its_time_counts_as_used(now: float) -> None:
-    made = bucket()
-    made.reserve(10, 0.0, None)
-    grant = made.reserve(2, 0.0, None)
+    bucket = make_bucket()
+    bucket.reserve(10, 0.0, None)
+    grant = bucket.reserve(2, 0.0, None)
     assert grant.at == 1.0
-    made.cancel(grant, now)
+    bucket.cancel(grant, now)
     assert grant.returned is (now == 1.0)
-    assert made.booked == (10 if now == 1.0 else 12)
+    assert bucket.booked == (10 if now == 1.0 else 12)
 
 
 def test_cancelling_an_empty_or_refused_grant_returns_no_token() -> None:
-    made = bucket()
-    made.reserve(10, 0.0, None)
-    for grant in (made.reserve(0, 0.0, None), made.reserve(99, 0.0, None)):
-        made.cancel(grant, 0.0)
-        assert (grant.returned, made.level, made.booked) == (False, 0.0, 10)
-    endless = bucket(rate=math.inf)
+    bucket = make_bucket()
+    bucket.reserve(10, 0.0, None)
+    for grant in (bucket.reserve(0, 0.0, None), bucket.reserve(99, 0.0, None)):
+        bucket.cancel(grant, 0.0)
+        assert (grant.returned, bucket.level, bucket.booked) == (False, 0.0, 10)
+    endless = make_bucket(rate=math.inf)
     grant = endless.reserve(5, 0.0, None)
     endless.cancel(grant, 0.0)
     assert grant.returned is False
-    made.cancel(Grant(True, 5, 0.0, math.inf, 5.0), 0.0)
-    assert made.booked == 10
+    bucket.cancel(Grant(True, 5, 0.0, math.inf, 5.0), 0.0)
+    assert bucket.booked == 10
 
 
 def test_refund_stops_at_the_burst() -> None:
-    made = bucket()
-    made.reserve(10, 0.0, None)
-    grant = made.reserve(10, 0.0, None)
-    made.cancel(grant, 4.9)
-    assert made.level == pytest.approx(9.8)
-    made = bucket()
-    grant = made.reserve(10, 0.0, None)
+    bucket = make_bucket()
+    bucket.reserve(10, 0.0, None)
+    grant = bucket.reserve(10, 0.0, None)
+    bucket.cancel(grant, 4.9)
+    assert bucket.level == pytest.approx(9.8)
+    bucket = make_bucket()
+    grant = bucket.reserve(10, 0.0, None)
     grant.at = 50.0
-    made.last_event = 50.0
-    made.cancel(grant, 3.0)
-    assert made.level == 10.0
+    bucket.last_event = 50.0
+    bucket.cancel(grant, 3.0)
+    assert bucket.level == 10.0
 
 
 # Charging, changing, moving.
 
 
 def test_charge_may_exceed_the_level() -> None:
-    made = bucket()
-    made.charge(12, 0.0)
-    assert (made.level, made.tokens(1.0)) == (-2.0, 0.0)
-    made.charge(-100, 2.0)
-    assert (made.level, made.last) == (10.0, 2.0)
+    bucket = make_bucket()
+    bucket.charge(12, 0.0)
+    assert (bucket.level, bucket.tokens(1.0)) == (-2.0, 0.0)
+    bucket.charge(-100, 2.0)
+    assert (bucket.level, bucket.last) == (10.0, 2.0)
 
 
 def test_new_rate_applies_after_the_refill_so_far() -> None:
-    made = bucket()
-    made.reserve(10, 0.0, None)
-    made.change(5.0, 20, 2.0)
-    assert (made.rate, made.burst, made.level, made.last) == (5.0, 20, 4.0, 2.0)
-    assert made.tokens(3.0) == 9.0
+    bucket = make_bucket()
+    bucket.reserve(10, 0.0, None)
+    bucket.change(5.0, 20, 2.0)
+    assert (bucket.rate, bucket.burst, bucket.level, bucket.last) == (5.0, 20, 4.0, 2.0)
+    assert bucket.tokens(3.0) == 9.0
 
 
 def test_bucket_moves_with_its_clock() -> None:
-    made = bucket()
-    made.reserve(10, 1.0, None)
-    made.move(100.0)
-    assert (made.last, made.last_event, made.tokens(102.0)) == (101.0, 101.0, 2.0)
+    bucket = make_bucket()
+    bucket.reserve(10, 1.0, None)
+    bucket.move(100.0)
+    assert (bucket.last, bucket.last_event, bucket.tokens(102.0)) == (101.0, 101.0, 2.0)
 
 
 # The line.
@@ -224,9 +229,9 @@ def test_bucket_moves_with_its_clock() -> None:
 
 def waiting(*sizes: int) -> tuple[Bucket, list[Grant]]:
     """An empty bucket with one waiter for each of ``sizes``."""
-    made = bucket()
-    made.reserve(10, 0.0, None)
-    return made, [made.reserve(size, 0.0, None, True) for size in sizes]
+    bucket = make_bucket()
+    bucket.reserve(10, 0.0, None)
+    return bucket, [bucket.reserve(size, 0.0, None, True) for size in sizes]
 
 
 def test_last_in_line_gives_back_all() -> None:
@@ -283,51 +288,51 @@ def test_returned_tokens_go_to_waiters() -> None:
 
 
 def test_line_is_empty_in_a_forked_child() -> None:
-    made, _ = waiting(1, 1)
-    made.clear_line()
-    assert (made.queued, made.advance(0.0)) == (0, [])
+    bucket, _ = waiting(1, 1)
+    bucket.clear_line()
+    assert (bucket.queued, bucket.advance(0.0)) == (0, [])
 
 
 def test_waiters_may_leave_in_any_order() -> None:
     for order in ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)):
-        made, grants = waiting(1, 2, 3)
+        bucket, grants = waiting(1, 2, 3)
         for place in order:
-            made.leave(grants[place], 0.0)
-        assert (made.booked, made.level) == (10, 0.0), order
+            bucket.leave(grants[place], 0.0)
+        assert (bucket.booked, bucket.level) == (10, 0.0), order
 
 
 def test_leave_of_a_refused_grant_changes_nothing() -> None:
-    made, _ = waiting(2)
-    made.leave(made.reserve(99, 0.0, None), 0.0)
-    assert (made.booked, made.level) == (12, -2.0)
+    bucket, _ = waiting(2)
+    bucket.leave(bucket.reserve(99, 0.0, None), 0.0)
+    assert (bucket.booked, bucket.level) == (12, -2.0)
 
 
 def test_leave_at_an_infinite_rate_changes_nothing() -> None:
-    endless = bucket(rate=math.inf)
+    endless = make_bucket(rate=math.inf)
     endless.leave(endless.reserve(3, 0.0, None), 0.0)
     assert (endless.booked, endless.tokens(0.0)) == (0, 10.0)
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.5])
 def test_cancelled_grant_of_a_slow_bucket_comes_back(rate: float) -> None:
-    made = bucket(rate=rate, burst=2)
-    grant = made.reserve(2, 0.0, None)
-    made.cancel(grant, 0.0)
-    assert (made.level, grant.given_back) == (2.0, 2.0)
+    bucket = make_bucket(rate=rate, burst=2)
+    grant = bucket.reserve(2, 0.0, None)
+    bucket.cancel(grant, 0.0)
+    assert (bucket.level, grant.given_back) == (2.0, 2.0)
 
 
 def test_last_event_of_a_slow_bucket_goes_back() -> None:
-    made = bucket(rate=0.5, burst=1)
-    made.reserve(1, 0.0, None)
-    made.reserve(1, 0.0, None)
-    made.cancel(made.reserve(1, 0.0, None), 0.0)
-    assert made.last_event == 2.0
+    bucket = make_bucket(rate=0.5, burst=1)
+    bucket.reserve(1, 0.0, None)
+    bucket.reserve(1, 0.0, None)
+    bucket.cancel(bucket.reserve(1, 0.0, None), 0.0)
+    assert bucket.last_event == 2.0
 
 
 def test_grants_a_token_apart_stay_distinct_at_high_rates() -> None:
-    made = bucket(rate=1000.0, burst=2)
-    made.reserve(2, 0.0, None)
-    first, second = made.reserve(2, 0.0, None), made.reserve(1, 0.0, None)
-    made.cancel(first, 0.0)
+    bucket = make_bucket(rate=1000.0, burst=2)
+    bucket.reserve(2, 0.0, None)
+    first, second = bucket.reserve(2, 0.0, None), bucket.reserve(1, 0.0, None)
+    bucket.cancel(first, 0.0)
     assert first.given_back == pytest.approx(1.0)
-    assert made.last_event == second.at
+    assert bucket.last_event == second.at
