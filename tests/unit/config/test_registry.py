@@ -115,10 +115,10 @@ def test_order_of_the_file_is_the_order_of_the_strategies(tmp_path: Path, name: 
 
 
 def test_list_of_strategies_may_repeat_a_kind() -> None:
-    made = policy(
+    shop_policy = policy(
         strategies=[{"deadline": 9}, {"breaker": {}}, {"retry": {}}, {"breaker": {}}, {"timeout": "1s"}]
     )
-    assert [type(s).__name__ for s in made.strategies] == [
+    assert [type(s).__name__ for s in shop_policy.strategies] == [
         "Deadline",
         "Breaker",
         "Retry",

@@ -135,7 +135,7 @@ class wait_exponential(wait_base):
         self.exp_base = exp_base
 
     def __call__(self, retry_state: RetryCallState) -> float:
-        seconds = _grown(self.multiplier, self.exp_base, retry_state.attempt_number - 1, self.max)
+        seconds = _exponential(self.multiplier, self.exp_base, retry_state.attempt_number - 1, self.max)
         return max(0.0, self.min, seconds)
 
 
@@ -173,11 +173,11 @@ class wait_exponential_jitter(wait_base):
         self.min = to_seconds(min)
 
     def __call__(self, retry_state: RetryCallState) -> float:
-        grown = _grown(self.multiplier, self.exp_base, retry_state.attempt_number - 1, self.max)
-        return max(0.0, self.min, min(grown + random.uniform(0, self.jitter), self.max))
+        exponential = _exponential(self.multiplier, self.exp_base, retry_state.attempt_number - 1, self.max)
+        return max(0.0, self.min, min(exponential + random.uniform(0, self.jitter), self.max))
 
 
-def _grown(multiplier: float, base: float, exponent: int, limit: float) -> float:
+def _exponential(multiplier: float, base: float, exponent: int, limit: float) -> float:
     """Return ``multiplier * base ** exponent``, at most ``limit``; huge powers are not computed."""
     if multiplier > 0 and base > 1 and limit > 0:
         if exponent * math.log(base) > math.log(limit) - math.log(multiplier) + 1:

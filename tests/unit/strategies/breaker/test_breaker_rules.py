@@ -23,9 +23,9 @@ def make_circuit(
 
 
 def bucket(of: Circuit, now: float) -> Any:
-    found = of.roll(now)
-    assert found is not None
-    return found
+    bucket = of.roll(now)
+    assert bucket is not None
+    return bucket
 
 
 def call(of: Circuit, now: float, outcome: str = "failure") -> bool:
@@ -242,12 +242,12 @@ def test_late_result_counts_nowhere() -> None:
 
 def test_new_fixed_window_is_a_new_generation_and_a_rolling_one_is_not() -> None:
     fixed, rolling = make_circuit(window_s=10.0, bucket_s=10.0), make_circuit(window_s=10.0, bucket_s=1.0)
-    for made in (fixed, rolling):
-        before = made.generation
-        made.roll(9.0)
-        assert made.generation == before
-        made.roll(11.0)
-        made.roll(22.0)
+    for each in (fixed, rolling):
+        before = each.generation
+        each.roll(9.0)
+        assert each.generation == before
+        each.roll(11.0)
+        each.roll(22.0)
     assert fixed.generation == 2
     assert rolling.generation == 0
 

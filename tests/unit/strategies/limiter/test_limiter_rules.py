@@ -235,56 +235,56 @@ def waiting(*sizes: int) -> tuple[Bucket, list[Grant]]:
 
 
 def test_last_in_line_gives_back_all() -> None:
-    made, (first, last) = waiting(2, 3)
-    made.leave(last, 0.0)
-    assert (last.given_back, made.booked, made.level) == (3.0, 12, -2.0)
-    made.leave(first, 0.0)
-    assert (first.given_back, made.booked, made.level) == (2.0, 10, 0.0)
+    bucket, (first, last) = waiting(2, 3)
+    bucket.leave(last, 0.0)
+    assert (last.given_back, bucket.booked, bucket.level) == (3.0, 12, -2.0)
+    bucket.leave(first, 0.0)
+    assert (first.given_back, bucket.booked, bucket.level) == (2.0, 10, 0.0)
 
 
 def test_waiter_that_leaves_early_gives_all_to_those_behind() -> None:
-    made, (first, second, third) = waiting(4, 1, 2)
-    assert made.leave(first, 0.0) == [second]
-    assert (first.given_back, made.booked, made.level) == (4.0, 13, -3.0)
-    assert (made.pause(second, 0.0), made.pause(third, 0.0)) == (0.5, third.at)
-    made.leave(third, 0.0)
-    made.leave(second, 0.0)
-    assert (made.booked, made.level, made.queued, len(made.waiting)) == (10, 0.0, 0, 0)
+    bucket, (first, second, third) = waiting(4, 1, 2)
+    assert bucket.leave(first, 0.0) == [second]
+    assert (first.given_back, bucket.booked, bucket.level) == (4.0, 13, -3.0)
+    assert (bucket.pause(second, 0.0), bucket.pause(third, 0.0)) == (0.5, third.at)
+    bucket.leave(third, 0.0)
+    bucket.leave(second, 0.0)
+    assert (bucket.booked, bucket.level, bucket.queued, len(bucket.waiting)) == (10, 0.0, 0, 0)
 
 
 def test_waiter_that_becomes_first_earlier_than_promised_is_woken() -> None:
-    made, (first, second, third) = waiting(2, 2, 2)
-    made.leave(second, 0.0)
+    bucket, (first, second, third) = waiting(2, 2, 2)
+    bucket.leave(second, 0.0)
     assert third.at == 3.0, "what it was promised"
-    assert made.arrive(first, 1.0) == [third]
-    assert made.pause(third, 1.0) == 1.0
+    assert bucket.arrive(first, 1.0) == [third]
+    assert bucket.pause(third, 1.0) == 1.0
 
 
 def test_waiter_whose_own_timer_is_right_is_not_woken() -> None:
-    made, (first, second) = waiting(2, 2)
-    assert made.arrive(first, 1.0) == []
-    assert made.pause(second, 1.0) == 1.0
-    assert made.arrive(second, 2.0) == []
-    assert made.arrive(second, 2.0) == []
+    bucket, (first, second) = waiting(2, 2)
+    assert bucket.arrive(first, 1.0) == []
+    assert bucket.pause(second, 1.0) == 1.0
+    assert bucket.arrive(second, 2.0) == []
+    assert bucket.arrive(second, 2.0) == []
 
 
 def test_due_waiters_pass_a_sleeping_one() -> None:
-    made, (first, second, third) = waiting(1, 1, 1)
+    bucket, (first, second, third) = waiting(1, 1, 1)
     # The first one's loop is blocked: the second one's own timer lets both pass.
-    assert made.advance(1.0) == [first, second]
-    assert (made.pause(first, 1.0), made.pause(second, 1.0), made.pause(third, 1.0)) == (0.0, 0.0, 0.5)
+    assert bucket.advance(1.0) == [first, second]
+    assert (bucket.pause(first, 1.0), bucket.pause(second, 1.0), bucket.pause(third, 1.0)) == (0.0, 0.0, 0.5)
 
 
 def test_returned_tokens_go_to_waiters() -> None:
-    made, (first, second) = waiting(2, 2)
-    made.charge(-1, 0.0)
-    assert made.moved_up(0.0) == [first]
-    assert made.pause(first, 0.0) == 0.5
-    made.charge(3, 0.0)
+    bucket, (first, second) = waiting(2, 2)
+    bucket.charge(-1, 0.0)
+    assert bucket.moved_up(0.0) == [first]
+    assert bucket.pause(first, 0.0) == 0.5
+    bucket.charge(3, 0.0)
     # What is charged afterwards delays later callers, not those that wait.
-    assert made.pause(first, 0.0) == 0.5
-    assert made.advance(0.5) == [first, second]
-    assert made.pause(second, 0.5) == 1.0
+    assert bucket.pause(first, 0.0) == 0.5
+    assert bucket.advance(0.5) == [first, second]
+    assert bucket.pause(second, 0.5) == 1.0
 
 
 def test_line_is_empty_in_a_forked_child() -> None:
