@@ -77,10 +77,10 @@ def test_packages_contain_the_whole_tree_and_nothing_else(made: Made) -> None:
 
 def test_packages_contain_no_secret_and_no_build_path(made: Made, measured: Callable[[str], None]) -> None:
     names = contents.private(made.work)
-    held = [contents.members(made.wheel), contents.members(made.sdist)]
-    assert [finding for files in held for finding in contents.leaks(files, names)] == []
-    searched = sum(len(data) for files in held for data in files.values())
-    measured(f"{sum(map(len, held))} files, {searched:,} bytes searched, nothing private")
+    packages = [contents.members(made.wheel), contents.members(made.sdist)]
+    assert [finding for files in packages for finding in contents.leaks(files, names)] == []
+    searched = sum(len(data) for files in packages for data in files.values())
+    measured(f"{sum(map(len, packages))} files, {searched:,} bytes searched, nothing private")
 
 
 def test_metadata_of_the_wheel_is_true(made: Made) -> None:

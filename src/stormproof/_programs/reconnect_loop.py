@@ -179,7 +179,7 @@ class ReconnectLoop:
         self._streak.dropped = False
         self._reply = (None, error)
 
-    def made(self) -> None:
+    def connected(self) -> None:
         """The connect succeeded; the connection is handed out."""
         self._streak.connected = self._streak.now()
         bus.publish("Connected", operation=self._streak.operation, attempts=self._streak.number or 1)

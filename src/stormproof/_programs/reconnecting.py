@@ -89,7 +89,7 @@ class Reconnecting(Generic[C]):
             if error is not None:
                 reconnects.failed(error)
                 continue
-            reconnects.made()
+            reconnects.connected()
             try:
                 yield opened.connection
             finally:
@@ -117,7 +117,7 @@ class Reconnecting(Generic[C]):
             if error is not None:
                 reconnects.failed(error)
                 continue
-            reconnects.made()
+            reconnects.connected()
             try:
                 yield opened.connection
             finally:

@@ -68,7 +68,7 @@ async def test_aiohttps_own_second_try_does_not_double_the_attempts(server: Serv
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @with_server
-async def test_error_that_came_out_is_not_kept(server: Server, opens: Opens, method: str) -> None:
+async def test_error_given_to_the_caller_is_not_kept(server: Server, opens: Opens, method: str) -> None:
     server.on("/", reset())
     session = opens(retry(attempts=2))
     for url in (server.url(), f"http://127.0.0.1:{unused_port()}/"):

@@ -203,7 +203,7 @@ class Breaker(Layer, LockedCircuit):
 
     @property
     def is_open(self) -> bool:
-        """True from when it opens until a call finds its time over. Looking changes nothing."""
+        """True from when it opens until the first call after `open_for`. Reading it changes nothing."""
         return self._live.circuit.state == "open"
 
     @property

@@ -74,7 +74,7 @@ class Lab:
         return JSONResponse(scenario.describe_file((await _body(request)).get("file")))
 
     async def save(self, request: Request) -> Response:
-        """Return what a run would be asked as the text of a policy file."""
+        """Return the request for a run as the text of a policy file."""
         return JSONResponse({"toml": to_policy_file(await _body(request))})
 
     async def story(self, request: Request) -> Response:

@@ -359,7 +359,7 @@ def test_note_replaces_our_own_of_an_earlier_call_and_no_other() -> None:
     assert error.__notes__ == ["theirs", "theirs too", "stormproof: second"]
 
 
-def test_error_that_was_never_raised_leads_to_where_its_mark_was() -> None:
+def test_traceback_of_a_marked_error_leads_to_its_mark() -> None:
     cause = Boom("inner")
 
     def mark_it() -> None:
