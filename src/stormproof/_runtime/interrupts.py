@@ -174,19 +174,19 @@ class _TaskArm:
     a place in a pool) and the moment when the task takes it: it would be lost.
     """
 
-    __slots__ = ("_fired", "_handle", "before", "outer", "task")
+    __slots__ = ("fired", "handle", "before", "outer", "task")
     task: Any
     #: The number of its cancellations, and anyio's innermost scope, as the scope was entered.
     before: int
     outer: object
     fired: bool
     #: The timer of its own, or of the next look.
-    _handle: Any
+    handle: Any
 
     def begin(self, task: Any, outer: object) -> None:
         """Begin to guard ``task``, in a scope of anyio's or none."""
         self.task, self.before, self.outer = task, task.cancelling(), outer
-        self._fired, self._handle = False, None
+        self.fired, self.handle = False, None
 
     def fire(self, wait_s: float = _SOON_S) -> None:
         """Interrupt the task, once, as soon as nothing is lost by it."""
@@ -197,7 +197,7 @@ class _TaskArm:
         if waiter is not None and waiter.done():
             self.handle = task.get_loop().call_soon(self.fire)
         elif is_shielded(task, self.outer):
-            self._handle = task.get_loop().call_later(wait_s, self.fire, min(2 * wait_s, _LATER_S))
+            self.handle = task.get_loop().call_later(wait_s, self.fire, min(2 * wait_s, _LATER_S))
         else:
             self.fired = True
             task.cancel()
@@ -214,7 +214,7 @@ class _TaskArm:
     def disarm(self, kind: Any, error: object, traceback: object) -> bool:
         self.hold_fire()
         task, self.task = self.task, None
-        if not self._fired or task is None:
+        if not self.fired or task is None:
             return False
         # Our cancellation is taken back: that of another must go on.
         is_alone = task.uncancel() <= self.before
@@ -261,7 +261,7 @@ class Timers:
         queued: _QueuedArm = _QueuedArm()
         # `_TaskArm.begin`, written out: there is an arm for every call.
         queued.task, queued.before, queued.outer = task, task.cancelling(), None
-        queued._fired, queued._handle = False, None
+        queued.fired, queued.handle = False, None
         if ANYIO in modules:
             queued.outer = anyio_scope(task)
         queued.queue, queued.end = queue, began + self._limit_s
@@ -348,7 +348,7 @@ class _QueuedArm(_TaskArm):
                 self.queue = None
             else:
                 queue.leave(self)
-        if self._fired or self._handle is not None:
+        if self.fired or self.handle is not None:
             return super().disarm(kind, error, traceback)
         self.task = None
         return False

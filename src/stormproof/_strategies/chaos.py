@@ -168,7 +168,7 @@ class Chaos(Layer, Options):
             "operation": lambda args, kwargs: env.operation(args),
             "switch": _switch.get,
         }
-        return _CHAOTIC.build(like, is_async, names)
+        return _CHAOS.build(like, is_async, names)
 
 
 _CHAOS = Template(

@@ -137,7 +137,7 @@ class Meters:
         operation = census.name(event.operation)
         with self._lock:
             for key, field in _KEYS.get(kind, ()):
-                _more(self._sums.counts[key], (operation, "" if field is None else getattr(event, field)))
+                _add(self._sums.counts[key], (operation, "" if field is None else getattr(event, field)))
             if kind == "Retrying":
                 self._sums.waits.setdefault(operation, Histogram(WAITS)).add(event.wait)  # type: ignore[attr-defined]
             elif kind == "Succeeded":
@@ -155,7 +155,7 @@ class Meters:
         for name, total in first_tries.items():
             fresh = total - self._before.get(name, 0)
             if fresh:
-                _more(reading.counts["attempts"], (name, ""), fresh)
+                _add(reading.counts["attempts"], (name, ""), fresh)
                 reading.successes.setdefault(name, Histogram(ATTEMPTS)).add(1, fresh)
         return reading
 
@@ -179,8 +179,8 @@ def gauges() -> dict[str, dict[str, Any]]:
             states = reading["breaker_state"]
             states[name] = max(part.state, states.get(name, "closed"), key=STATES.index)
         elif isinstance(part, Bulkhead):
-            _more(reading["bulkhead_in_use"], name, part.in_use)
-            _more(reading["bulkhead_queued"], name, part.queued)
+            _add(reading["bulkhead_in_use"], name, part.in_use)
+            _add(reading["bulkhead_queued"], name, part.queued)
         elif isinstance(part, RateLimit):
             if not isinstance(part.limiter, Keyed):
                 _least(reading["limiter_tokens"], name, part.limiter.tokens())

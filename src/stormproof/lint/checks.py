@@ -299,5 +299,5 @@ def no_timeout(loop: Loop, module: Module | None) -> Found:
 
 
 def order(loop: Loop, module: Module | None) -> Found:
-    for doubt in loop.doubts:
-        yield "", f"{loop.label}: {doubt}"
+    for warning in loop.warnings:
+        yield "", f"{loop.label}: {warning}"

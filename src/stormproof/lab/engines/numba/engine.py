@@ -171,7 +171,7 @@ def _world(form: Shape, scenario: Scenario, seed: int) -> layout.World:
         ceilings=ceilings,
         purses=layout.records(layout.PurseRecord, purses if kind != layout.NO_BUDGET else 0),
         slices=np.zeros((purses, width)),
-        asked=np.zeros(asked, np.uint8),
+        asked=np.zeros(purse_calls, np.uint8),
         failures=np.zeros(len(layout.REASONS), np.int64),
         offered=np.zeros(size, np.int64),
         received=np.zeros(size, np.int64),

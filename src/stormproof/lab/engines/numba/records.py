@@ -9,7 +9,7 @@ import numpy as np
 from ...model.arrivals import Floats, Ints
 from .compilation import apart, compiled, kept
 from .layout import RATE, PurseRecord, RunRules, Slot, Words, World
-from .rules import count_due, held, settle
+from .rules import balance_of, count_due, settle
 
 
 @compiled

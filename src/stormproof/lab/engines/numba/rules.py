@@ -167,8 +167,8 @@ def settle(r: RunRules, purse: PurseRecord, row: Floats, now: float) -> None:
 
 
 @compiled
-def held(r: RunRules, purse: PurseRecord, row: Floats) -> float:
-    """Return what is held since the last settlement, as `Allowance._held` does."""
+def balance_of(r: RunRules, purse: PurseRecord, row: Floats) -> float:
+    """Return the balance as of the last settlement, as `Allowance._balance_of` does."""
     if r.budget == layout.WINDOW:
         return float(max(0.0, r.ratio * total(row[:ROW]) + r.floor * r.window - total(row[ROW:])))
     if purse.made == 0.0:
@@ -229,7 +229,7 @@ def withdraw(
         purse.tokens = max(left, 0.0)
         return 1.0
     if r.budget == layout.WINDOW:
-        if held(r, purse, row) < 1.0 - _ROUNDING:
+        if balance_of(r, purse, row) < 1.0 - _ROUNDING:
             return 0.0
         add(row[ROW:], r.width, r.window, 1.0, 0.0)
         return 1.0
