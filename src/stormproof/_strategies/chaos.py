@@ -174,7 +174,7 @@ class Chaos(Layer, Options):
 _CHAOS = Template(
     "chaos",
     """\
-{async_}def chaotic({params}):
+{async_}def chaos({params}):
     if _sp_switch() is not None and _sp_hits({packed}):
         _sp_name = _sp_operation({packed})
         {await_}_sp_disturb(_sp_name)
