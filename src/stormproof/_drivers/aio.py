@@ -8,7 +8,7 @@ from .._runtime import interrupts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from typing import Any
 
     from .._runtime.clock import Clock
@@ -29,19 +29,24 @@ async def call_hook(
         raise
 
 
-async def sleep(seconds: float, clock: Clock | None = None) -> None:
-    """Sleep on ``clock``; even a wait of 0 lets a cancellation land."""
-    clock = _clock.current() if clock is None else clock
-    library = interrupts.required_library("an async policy")
+def sleep(seconds: float, clock: Clock | None = None) -> Awaitable[None]:
+    """Sleep on ``clock``, awaited; even a wait of 0 lets a cancellation land."""
+    if clock is None:
+        clock = _clock.AMBIENT.clock
+    library: Any = interrupts.required_library("an async policy")
     if clock is not _clock.SYSTEM:
-        if getattr(clock, "drives_timers", False):
-            clock.asked(seconds)  # type: ignore[attr-defined]
-            await library.sleep(seconds)
-            return
-        sleep_async = getattr(clock, "sleep_async", None)
-        if sleep_async is not None:
-            await sleep_async(seconds)
-            return
+        return _sleep_on(clock, seconds, library)
+    sleeping: Awaitable[None] = library.sleep(seconds if seconds < _LONGEST_S else _LONGEST_S)
+    return sleeping
+
+
+async def _sleep_on(clock: Any, seconds: float, library: Any) -> None:
+    """Sleep on a clock other than the system's."""
+    if getattr(clock, "drives_timers", False):
+        clock.asked(seconds)
+        await library.sleep(seconds)
+    elif (sleep_async := getattr(clock, "sleep_async", None)) is not None:
+        await sleep_async(seconds)
+    else:
         clock.sleep(seconds)
-        seconds = 0.0
-    await library.sleep(min(seconds, _LONGEST_S))
+        await library.sleep(0.0)

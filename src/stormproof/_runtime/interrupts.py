@@ -98,16 +98,11 @@ def _renew() -> None:
 ANYIO = "anyio._backends._asyncio"
 
 
-def _in_trio() -> bool:
-    trio = modules.get("trio")
-    return trio is not None and trio.lowlevel.in_trio_task()
-
-
 def library() -> ModuleType | None:
     """The async library that runs this code (the asyncio or trio module), or ``None``."""
-    if _in_trio():
-        return modules["trio"]
-    asyncio = modules.get("asyncio")
+    trio, asyncio = modules.get("trio"), modules.get("asyncio")
+    if trio is not None and trio.lowlevel.in_trio_task():
+        return trio
     if asyncio is not None and asyncio._get_running_loop() is not None:
         return asyncio
     return None
@@ -248,7 +243,11 @@ class Timers:
         """Do what `arm` does, where the loop's time is the scope's ``clock``; else leave it to that."""
         asyncio = modules.get("asyncio")
         loop = None if asyncio is None else asyncio._get_running_loop()
-        if loop is None or clock is not _REAL_CLOCK or ("trio" in modules and _in_trio()):
+        if (
+            loop is None
+            or clock is not _REAL_CLOCK
+            or ("trio" in modules and modules["trio"].lowlevel.in_trio_task())
+        ):
             return arm(scope)
         queue = self._last
         if queue is None or queue.loop() is not loop:
