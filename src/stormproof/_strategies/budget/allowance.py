@@ -41,6 +41,7 @@ class BudgetState:
         "gained",
         "last",
         "paid",
+        "quick_until",
         "skew",
         "spent",
         "timer",
@@ -61,6 +62,8 @@ class BudgetState:
         self.last: float = self.timer.now()
         #: Successes counted and retries paid since it last held its burst: what an empty budget reports.
         self.gained = self.paid = 0
+        #: Until when a `Budget` that earned nothing may pay without its lock; -inf while it is held for more.
+        self.quick_until = -math.inf
         #: Refusals that were let through, as it only observes.
         self.would_refuse = 0
 
@@ -121,6 +124,7 @@ class Allowance(Stateful):
         live = self._live
         if live.clock is None:
             with self._lock:
+                live.quick_until = -math.inf
                 # The two clocks differ by a constant that is none of this budget's business.
                 live.skew = live.last - clock.now()
                 live.use(clock)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from ..._primitives.options import Seconds, label, number, seconds, shared_store
+from ..._runtime.locks import has_gil
 from .allowance import OBSERVED, Allowance, BudgetState
 from .rules import ROUNDING, Slices, settle, shortage
 
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
         def withdraw(self) -> float: ...
         def balance(self) -> float: ...
         def change(self, owner: Budget) -> None: ...
+
+
+#: Whether a few steps without a call are one to other threads.
+_HAS_GIL = has_gil()
 
 
 class Budget(Allowance):
@@ -71,6 +76,7 @@ class Budget(Allowance):
 
     def retune(self, wanted: Self) -> bool:
         with self._lock:
+            self._live.quick_until = -math.inf
             super().retune(wanted)
             if self._fleet is not None:
                 self._fleet.change(self)
@@ -118,25 +124,38 @@ class Budget(Allowance):
 
     def pay(self, kind: str, max_wait: float = math.inf) -> float:
         live, tally = self._live, self._tally
+        if tally.left() == tally.seen:
+            now = live.timer.now() + live.skew
+            # Nothing was earned meanwhile. Without a call or a loop from here to the last store, no other
+            # thread comes between, and none is at work on the state while this holds.
+            if live.last <= now < live.quick_until:
+                live.last = now
+                if (rest := live.tokens - 1.0) >= 0.0:
+                    live.tokens = rest
+                    live.paid += 1
+                    return 1.0
+                if rest < -ROUNDING:
+                    return self._refused() if self.observe else 0.0
         with self._lock:
             if self._fleet is not None:
                 paid = self._fleet.withdraw()
             else:
-                # `Tally.take` and `BudgetState.tick`, written out: this is on the way of every retry.
+                live.quick_until = -math.inf
+                # `Tally.take` and `BudgetState.tick`, written out: this is on the way of most retries.
                 left, now, last = tally.left(), live.timer.now() + live.skew, live.last
                 fresh, tally.seen = tally.seen - left, left
                 if now < last:
                     self._credit(live, fresh)
                 else:
                     live.last = now
-                    if fresh or now >= live.earned.end:
-                        self._credit_at(live, fresh, now, now - last)
-                rest = live.tokens - 1.0
+                    self._credit_at(live, fresh, now, now - last)
+                rest, paid = live.tokens - 1.0, 0.0
                 if rest >= -ROUNDING:
                     live.tokens = rest if rest > 0.0 else 0.0
                     live.paid += 1
-                    return 1.0
-                paid = 0.0
+                    paid = 1.0
+                if _HAS_GIL:
+                    live.quick_until = live.earned.end
         return paid or (self._refused() if self.observe else 0.0)
 
     @property
