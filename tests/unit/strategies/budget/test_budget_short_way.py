@@ -75,3 +75,20 @@ def test_balance_a_rounding_below_one_pays_a_retry_on_the_short_way_too() -> Non
         budget.success()
     budget.success()
     assert [budget.withdraw() for _ in range(4)] == [1.0, 1.0, 1.0, 0.0]
+
+
+def test_budget_that_settles_is_not_paid_on_the_short_way_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    budget = sp.Budget(burst=3, clock=FakeClock())
+    assert budget.withdraw() == 1.0
+    lock, settle = locked(budget, monkeypatch), module.settle
+
+    def interrupted(*state: object) -> float:
+        # As another thread would, which has to wait for the lock.
+        monkeypatch.setattr(module, "settle", settle)
+        budget.withdraw()
+        return settle(*state)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "settle", interrupted)
+    budget.success()
+    budget.withdraw()
+    assert lock.taken == 2
