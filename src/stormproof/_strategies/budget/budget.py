@@ -148,7 +148,8 @@ class Budget(Allowance):
                     self._credit(live, fresh)
                 else:
                     live.last = now
-                    self._credit_at(live, fresh, now, now - last)
+                    if fresh or now >= live.earned.end:
+                        self._credit_at(live, fresh, now, now - last)
                 rest, paid = live.tokens - 1.0, 0.0
                 if rest >= -ROUNDING:
                     live.tokens = rest if rest > 0.0 else 0.0
