@@ -220,7 +220,7 @@ class Retry(Layer, Options):
 
     def wrap(self, call: Fn, env: Env, like: Fn, is_async: bool) -> Fn:
         plain = self.before_attempt is None and self.on_result is None and not isinstance(self.budget, Keyed)
-        names = {
+        names: dict[str, Any] = {
             **GATE_NAMES,
             "bare": like,
             "call": call,
