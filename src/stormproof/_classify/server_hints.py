@@ -257,7 +257,8 @@ def http_date(text: str, now: float) -> float | None:
         moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
     except (ValueError, OverflowError, OSError):
         return None
-    return moment.timestamp() + (fields["second"] == "60")
+    is_leap_second: bool = fields["second"] == "60"
+    return moment.timestamp() + is_leap_second
 
 
 def _full_year(digits: str, this_year: int) -> int:
