@@ -24,15 +24,15 @@ def stopped(error: object) -> Stopped | None:
 
     ``None`` if retrying was not stopped: the error was not worth a retry, or no policy has seen it.
     """
-    if isinstance(error, StormproofError):
-        if error.stopped is not None:
-            stop: Stopped = error.stopped
-            return stop
-        reason = reason_of(error)
-        if reason is not None:
-            return Stopped(reason, retry_after=error.retry_after)
+    own = error if isinstance(error, StormproofError) else None
+    if own is not None and own.stopped is not None:
+        stop: Stopped = own.stopped
+        return stop
     mark = exhausted_by(error)
-    return None if mark is None else mark.stopped
+    if mark is not None:
+        return mark.stopped
+    reason = None if own is None else reason_of(own)
+    return None if own is None or reason is None else Stopped(reason, retry_after=own.retry_after)
 
 
 def reason_of(refusal: BaseException) -> str | None:

@@ -29,7 +29,7 @@ from ..._events import bus, labels
 from ..._events.bus import watchers
 from ..._events.labels import tried
 from ..._primitives.attach_context import attach_context
-from ..._primitives.errors import DeadlineExceeded, Permanent, RetryAfter
+from ..._primitives.errors import ADMISSION_REFUSALS, DeadlineExceeded, Permanent, RetryAfter
 from ..._runtime.call_template import SHARED_NAMES
 from ..._runtime.strands import MOMENT, origin
 from .generators import Opened
@@ -69,6 +69,8 @@ class RetriedCall(Course):
     #: The failure of the last attempt that reached the function, and the refusal of a later one.
     reached: BaseException | None
     refusal: StormproofError | None = None
+    #: The last result that was refused, in a tuple.
+    answered: tuple[Any] | None = None
     #: Why there is no further attempt; ``None`` before the end, and after a success.
     stop: Stop | None
     #: The seconds to sleep after a first attempt that was made before the loop.
@@ -198,7 +200,7 @@ class RetriedCall(Course):
             attach_context(fault, error)
             raise
         if isinstance(step, Stop):
-            self.stop = step
+            self.stop = step = self._behind_refusal(step)
             if step.left is None or self.retry.late != "clip":
                 return None
             step = max(0.0, step.left)
@@ -232,15 +234,34 @@ class RetriedCall(Course):
 
     def _refused(self, error: Exception | None, verdict: Verdict) -> Stop | None:
         """Why to stop where a strategy further in refuses a later attempt: the failure before it surfaces."""
-        if self.reached is None or verdict.retry or not is_refusal(error):
+        if verdict.retry or not is_refusal(error) or not self._has_reached:
             return None
         reason = reason_of(error)
-        if reason is None or ENDINGS[reason].refuses != "asked":
+        if reason is None:
+            return None
+        if ENDINGS[reason].refuses == "asked":
+            # It made no attempt.
+            self.number -= 1
+        elif self.reached is None or error.__cause__ is not None or not _ends_around(error):
             return None
         self.refusal, self.visible_error = error, self.reached
-        # It made no attempt.
-        self.number -= 1
         return Stop(reason, str(error), after=error.retry_after)
+
+    @property
+    def _has_reached(self) -> bool:
+        """True if an attempt has reached the function; it failed, or its result was refused."""
+        return self.reached is not None or self.answered is not None
+
+    def _behind_refusal(self, stop: Stop) -> Stop:
+        """End at a refusal that ``on`` names: the failure of the last attempt that was admitted surfaces."""
+        refusal = self.visible_error
+        if not isinstance(refusal, ADMISSION_REFUSALS) or not self._has_reached:
+            return stop
+        self.visible_error = self.reached
+        if stop.reason != "attempts":
+            return stop
+        self.refusal = refusal
+        return Stop(reason_of(refusal) or stop.reason, str(refusal), after=refusal.retry_after)
 
     def emit_retrying(self, wait: float) -> None:
         """Emit that another attempt follows after ``wait`` seconds."""
@@ -296,6 +317,10 @@ class RetriedCall(Course):
                 self.operation, owner, number, stop.message, (stop.reason, number, elapsed, after), origin()
             )
         if visible is None:
+            if error is not None and self.answered is not None:
+                # A strategy further in refused the attempt after that result.
+                value = self.answered[0]
+            self.answered = None
             if made is not None and self.exchange is not None:
                 mark(value, made)
             return value, None
@@ -339,6 +364,7 @@ class RetriedCall(Course):
             self.visible_error = None
             self.refused = value.item if isinstance(value, Opened) else value
             verdict = judge_answer(self.answer, self.refused)
+            self.answered = (value,) if verdict.retry else None
             return verdict if verdict.retry else None
         if isinstance(error, (Permanent, RetryAfter)):
             cause, _ = unwrap_marker(error)
@@ -390,6 +416,12 @@ class RetriedCall(Course):
         refusal.__cause__ = visible
         refusal.stopped = Stopped(stop.reason, self.number, elapsed, after)
         return refusal
+
+
+def _ends_around(error: StormproofError) -> bool:
+    """Return True if ``error`` is the end of a scope around the call, not of one inside its function."""
+    scope, name = ambient(), getattr(error, "scope", None)
+    return scope is not None and (scope.ended() is not None or any(s.name == name for s in scope.chain()))
 
 
 _NOTE = "stormproof: "
