@@ -1,8 +1,9 @@
 """A call that reached its function and failed raises that failure, whatever refused a later attempt.
 
 Where ``on`` named the refusal and the attempts were used up at one, the caller got the refusal, and `stopped`
-said "0 attempts"; where ``on_result`` had refused the function's result, the caller got the refusal of the attempt
-after it; a deadline that a later wait for a place would have passed was raised without the failure as its cause.
+said "0 attempts"; where ``on_result`` had refused the function's result, the caller got the refusal of the
+attempt after it; a deadline that a later wait for a place would have passed was raised without the failure as
+its cause.
 """
 
 from __future__ import annotations
