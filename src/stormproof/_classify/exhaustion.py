@@ -147,9 +147,8 @@ def _is_bare_type(kind: type) -> bool:
 
 def is_permanent(error: object) -> bool:
     """Return True if ``error``, a leaf of it, or an explicit cause of either is marked as permanent."""
-    if is_a(error, BaseExceptionGroup) and any(map(_is_permanent_chain, leaves(error))):
-        return True
-    return _is_permanent_chain(error)
+    errors = leaves(error, groups=True) if is_a(error, BaseExceptionGroup) else ()
+    return _is_permanent_chain(error) or any(map(_is_permanent_chain, errors))
 
 
 def _is_permanent_chain(error: object) -> bool:
@@ -166,10 +165,11 @@ def exhausted_by(outcome: object) -> Mark | None:
     """The mark of a layer that has given up on this already, or ``None``.
 
     Read from the outcome, from its explicit causes, from the response that each carries, and from
-    every leaf of an exception group.
+    all that an exception group holds.
     """
     if is_a(outcome, BaseExceptionGroup):
-        return _mark_in_chain(outcome) or next(filter(None, map(_mark_in_chain, leaves(outcome))), None)
+        errors = leaves(outcome, groups=True)
+        return _mark_in_chain(outcome) or next(filter(None, map(_mark_in_chain, errors)), None)
     return _mark_in_chain(outcome)
 
 

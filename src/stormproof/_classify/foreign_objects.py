@@ -49,17 +49,21 @@ def whole(value: object) -> int | None:
     return value if is_a(value, int) and not is_a(value, bool) else None
 
 
-def leaves(group: Any, most: int = MAX_LEAVES) -> list[BaseException]:
-    """The exceptions in a group and in the groups within it; none at all if they are more than ``most``."""
+def leaves(group: Any, most: int = MAX_LEAVES, groups: bool = False) -> list[BaseException]:
+    """The exceptions in a group and in the groups within it; none at all if they are more than ``most``.
+
+    With ``groups`` the groups themselves are among them.
+    """
     errors: list[BaseException] = []
     pending: list[BaseException] = [group]
     while pending:
         if len(errors) + len(pending) > most:
             return []
         error = pending.pop()
-        if is_a(error, BaseExceptionGroup):
+        is_group = is_a(error, BaseExceptionGroup)
+        if is_group:
             pending.extend(error.exceptions)
-        else:
+        if groups or not is_group:
             errors.append(error)
     return errors
 

@@ -325,12 +325,10 @@ class RetriedCall(Course):
                 mark(value, made)
             return value, None
         if ending.notes and notable:
-            tries, why = tried(number, elapsed), stop.message
+            why = stop.message
             if stop.reason == "budget" and (shortage := getattr(self.budget, "shortage", None)) is not None:
                 why = shortage()
-            note(visible, f"{tries}; stopped: {why}")
-            if stop.reason in self.retry.refusing:
-                return None, self._refuse(stop, visible, tries, elapsed)
+            note(visible, f"{tried(number, elapsed)}; stopped: {why}")
         if made is not None:
             try:
                 visible.__stormproof_mark__ = made  # type: ignore[attr-defined]
@@ -339,6 +337,8 @@ class RetriedCall(Course):
             except Exception:
                 # Some exceptions refuse attributes; they are left as they are.
                 pass
+        if stop.reason in self.retry.refusing:
+            return None, self._refuse(stop, visible, tried(number, elapsed), elapsed)
         if visible is not error and error is not None and visible.__traceback__ is None:
             # It was never raised itself, but carried by a mark.
             visible = visible.with_traceback(error.__traceback__)
