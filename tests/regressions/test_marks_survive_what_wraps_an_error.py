@@ -1,7 +1,7 @@
 """An error that an inner layer gave up on is final for outer layers, however it is wrapped on the way.
 
-Not so where the inner layer raised a refusal (``raises="refusal"``, a deadline's end) that the caller named as
-the cause of an error of its own, and where what it gave up on was an exception group within another one: both
+Not so where the inner layer raised a refusal (``raises="refusal"``, a deadline's end) that its caller named
+as the cause of another error, and where what it gave up on was an exception group within another one: both
 were retried again, 9 calls for 3.
 """
 
