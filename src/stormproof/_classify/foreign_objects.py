@@ -60,11 +60,11 @@ def leaves(group: Any, most: int = MAX_LEAVES, groups: bool = False) -> list[Bas
         if len(errors) + len(pending) > most:
             return []
         error = pending.pop()
-        is_group = is_a(error, BaseExceptionGroup)
-        if is_group:
+        if is_a(error, BaseExceptionGroup):
             pending.extend(error.exceptions)
-        if groups or not is_group:
-            errors.append(error)
+            if not groups:
+                continue
+        errors.append(error)
     return errors
 
 
