@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_MARK = "__stormproof_mark__"
+MARK = "__stormproof_mark__"
 
 
 class Stopped(Options):
@@ -110,7 +110,7 @@ def mark(outcome: Any, mark: Any) -> None:
 #: The attributes that are read from an exception which its type does not make a special one.
 READ_ATTRIBUTES = frozenset(
     {"response", "status", "status_code", "headers", "request", "request_info", "_method"}
-    | {"_original_response", _MARK}
+    | {"_original_response", MARK}
 )
 #: Attributes that a class may define for all of its instances.
 _ANSWERING = READ_ATTRIBUTES | {"__getattr__", "__getattribute__", "__class__", "__cause__"}
@@ -180,7 +180,7 @@ def _mark_in_chain(error: Any) -> Mark | None:
             if error is None:
                 return None
             continue
-        own = get(error, _MARK)
+        own = get(error, MARK)
         mark = own if is_a(own, Mark) else response_mark(error)
         if mark is not None:
             return mark
@@ -195,7 +195,7 @@ def _holds_nothing(error: object) -> bool:
     kind = type(error)
     if bare_types.get(kind) or (kind.__module__ == "stormproof" and issubclass(kind, StormproofError)):
         attached = error.__dict__
-        return _MARK not in attached and "response" not in attached
+        return MARK not in attached and "response" not in attached
     return False
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .._primitives import errors
 from .._primitives.errors import StormproofError
-from .exhaustion import Stopped, exhausted_by
+from .exhaustion import MARK, Stopped, exhausted_by
 
 #: The refusal that a reason stands for; `within` is the user's time too.
 REFUSALS: dict[str, type[StormproofError]] = {
@@ -24,15 +24,16 @@ def stopped(error: object) -> Stopped | None:
 
     ``None`` if retrying was not stopped: the error was not worth a retry, or no policy has seen it.
     """
-    own = error if isinstance(error, StormproofError) else None
-    if own is not None and own.stopped is not None:
-        stop: Stopped = own.stopped
-        return stop
+    if isinstance(error, StormproofError):
+        if error.stopped is not None:
+            stop: Stopped = error.stopped
+            return stop
+        if (reason := reason_of(error)) is not None:
+            # A mark of its own: it was retried. That of its cause is another call's.
+            own = error.__dict__.get(MARK)
+            return Stopped(reason, retry_after=error.retry_after) if own is None else own.stopped
     mark = exhausted_by(error)
-    if mark is not None:
-        return mark.stopped
-    reason = None if own is None else reason_of(own)
-    return None if own is None or reason is None else Stopped(reason, retry_after=own.retry_after)
+    return None if mark is None else mark.stopped
 
 
 def reason_of(refusal: BaseException) -> str | None:
