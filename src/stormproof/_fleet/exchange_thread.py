@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from .._events import bus, labels
@@ -37,6 +38,9 @@ _AFTER_A_BUG_S = 1.0
 
 #: The longest wait between two looks at the members.
 _LONGEST_NAP_S = 5.0
+
+#: Around what the thread asks: an error was recorded by `failed`, or is irrelevant, since leases expire.
+_NOTED = suppress(Exception)
 
 
 class Tallies:
@@ -170,7 +174,8 @@ class ExchangeThread:
         if self.health.down:
             self._detach_all()
             if now >= self.health.probe_at:
-                self._try(lambda: self.timed(lambda: self._link.run(self._probe)))
+                with _NOTED:
+                    self.timed(lambda: self._link.run(self._probe))
             else:
                 self._nap(self.health.probe_at - now)
             return
@@ -193,7 +198,8 @@ class ExchangeThread:
                 self._members.pop(member, None)
                 request = member.release_request()
                 if request is not None:
-                    self._try(lambda request=request: self._link.run(request))  # type: ignore[misc]
+                    with _NOTED:
+                        self._link.run(request)
             elif member.next_at <= now and (request := member.ask(now)) is not None:
                 waiting.append((member, request))
         for start in range(0, len(waiting), _BATCH):
@@ -227,13 +233,6 @@ class ExchangeThread:
         self.tallies.fallbacks += 1
         member.lost(_clock.SYSTEM.now())
 
-    def _try(self, run: Callable[[], Any]) -> None:
-        try:
-            run()
-        except Exception:
-            # Recorded by `failed`, or irrelevant, since leases expire.
-            pass
-
     # The end, and the child.
 
     def close(self) -> None:
@@ -259,8 +258,8 @@ class ExchangeThread:
         releases = [request for each in members if (request := each.release_request()) is not None]
         self._detach_all()
         for start in range(0, len(releases), _BATCH):
-            batch = releases[start : start + _BATCH]
-            self._try(lambda batch=batch: self._link.run_all(batch))  # type: ignore[misc]
+            with _NOTED:
+                self._link.run_all(releases[start : start + _BATCH])
 
     def forked(self) -> None:
         """Go on in a child process, with its own thread and sockets, and without the parent's leases."""

@@ -27,7 +27,7 @@ class Rules:
         self.options = options
         #: Name of every request in events, metrics and marks: one, however many hosts there are.
         self.name = name
-        retries = _retries(policy)
+        retries = [strategy for strategy in _strategies(policy) if isinstance(strategy, Retry)]
         #: True if hedges retry side by side: a Hedge stands around a Retry.
         self.hedges_retries = _hedges_retries(policy)
         #: True if the policy retries at all.
@@ -54,10 +54,6 @@ class Rules:
 
 def _strategies(policy: Policy) -> list[object]:
     return [s.template if isinstance(s, Keyed) else s for s in policy.strategies]
-
-
-def _retries(policy: Policy) -> list[Retry]:
-    return [strategy for strategy in _strategies(policy) if isinstance(strategy, Retry)]
 
 
 def _hedges_retries(policy: Policy) -> bool:

@@ -67,7 +67,10 @@ class ClientOptions(Options):
         credentials: Iterable[str] = CREDENTIALS,
     ) -> None:
         owner = "ClientOptions"
-        self.idempotency_key = idempotency_key if callable(idempotency_key) else _key(idempotency_key)
+        if idempotency_key is not None and not callable(idempotency_key):
+            # One fixed key for a whole client would make the server take every request for the first one.
+            choice(owner, "idempotency_key", idempotency_key, ("auto",))
+        self.idempotency_key = idempotency_key
         self.key_header: str = header_name(owner, "key_header", key_header)
         self.buffer = count(owner, "buffer", buffer, least=0)
         self.replay = None if replay is None else count(owner, "replay", replay, least=0)
@@ -97,13 +100,6 @@ def _table(field: str, table: Literal["statuses", "methods"], values: Iterable[A
     except (TypeError, ValueError) as error:
         message = str(error).replace(f"Classifier: {table}", f"ClientOptions: {field}", 1)
         raise type(error)(message) from None
-
-
-def _key(value: str | None) -> str | None:
-    if value is None:
-        return None
-    # One fixed key for a whole client would make the server take every request for the first one.
-    return choice("ClientOptions", "idempotency_key", value, ("auto",))
 
 
 class RequestOverrides:

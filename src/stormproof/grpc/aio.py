@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
@@ -15,10 +16,8 @@ from .compiled import Compiled, CompiledPolicies
 from .routes import ByMethod, Routes
 from .rpc import Answer, Begun, CallScope, Rpc, Wire
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from .rpc import CallDetails, Start
 
@@ -130,7 +129,7 @@ class _Interceptor:
         self._wire = wire
         self._policies = policies
 
-    async def _response(
+    async def response(
         self, continuation: Start, details: CallDetails, request: object, streaming: bool
     ) -> Any:
         answer = await self._run(continuation, details, request, streaming, _one)
@@ -138,7 +137,7 @@ class _Interceptor:
             return answer.items
         return answer if isinstance(answer, grpc.aio.Call) else AioFallbackCall(answer)
 
-    async def _stream(
+    async def stream(
         self, continuation: Start, details: CallDetails, request: object, streaming: bool
     ) -> Any:
         return await self._run(continuation, details, request, streaming, _opened)
@@ -169,43 +168,24 @@ class _Interceptor:
         return AioResponseStream(rpc, scope, task) if rpc.streams else await task
 
 
-# A channel takes an interceptor for one kind of call, the first that it is an instance of.
+#: A channel takes an interceptor for one kind of call, the first that it is an instance of: its base, the
+#: name of its method, whether that is given a stream, and whether it answers with one.
+_KINDS: tuple[tuple[Any, str, bool, bool], ...] = (
+    (grpc.aio.UnaryUnaryClientInterceptor, "intercept_unary_unary", False, False),
+    (grpc.aio.UnaryStreamClientInterceptor, "intercept_unary_stream", False, True),
+    (grpc.aio.StreamUnaryClientInterceptor, "intercept_stream_unary", True, False),
+    (grpc.aio.StreamStreamClientInterceptor, "intercept_stream_stream", True, True),
+)
 
 
-class UnaryUnary(_Interceptor, grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[type-arg]
-    """One message, one response."""
-
-    async def intercept_unary_unary(
-        self, continuation: Start, client_call_details: grpc.aio.ClientCallDetails, request: object
+def _of_kind(base: Any, name: str, streaming: bool, answers_with_stream: bool) -> type[_Interceptor]:
+    async def intercept(
+        self: _Interceptor, continuation: Start, client_call_details: CallDetails, request: object
     ) -> Any:
-        return await self._response(continuation, client_call_details, request, False)
+        respond = self.stream if answers_with_stream else self.response
+        return await respond(continuation, client_call_details, request, streaming)
 
-
-class StreamUnary(_Interceptor, grpc.aio.StreamUnaryClientInterceptor):  # type: ignore[type-arg]
-    """Many messages, one response."""
-
-    async def intercept_stream_unary(
-        self, continuation: Start, client_call_details: grpc.aio.ClientCallDetails, request_iterator: object
-    ) -> Any:
-        return await self._response(continuation, client_call_details, request_iterator, True)
-
-
-class UnaryStream(_Interceptor, grpc.aio.UnaryStreamClientInterceptor):  # type: ignore[type-arg]
-    """One message, many responses."""
-
-    async def intercept_unary_stream(
-        self, continuation: Start, client_call_details: grpc.aio.ClientCallDetails, request: object
-    ) -> Any:
-        return await self._stream(continuation, client_call_details, request, False)
-
-
-class StreamStream(_Interceptor, grpc.aio.StreamStreamClientInterceptor):  # type: ignore[type-arg]
-    """Many messages, many responses."""
-
-    async def intercept_stream_stream(
-        self, continuation: Start, client_call_details: grpc.aio.ClientCallDetails, request_iterator: object
-    ) -> Any:
-        return await self._stream(continuation, client_call_details, request_iterator, True)
+    return type(base.__name__, (_Interceptor, base), {name: intercept})
 
 
 async def finish(compiled: Compiled, rpc: Rpc, scope: CallScope) -> Any:
@@ -253,4 +233,4 @@ def _writes_by_hand(request: object) -> bool:
 def make(policies: ByMethod, wire: Wire) -> list[Any]:
     """One interceptor for each kind of call, which share what they have compiled."""
     shared = CompiledPolicies(Routes(policies, "aio_interceptors"), wire)
-    return [kind(shared, wire) for kind in (UnaryUnary, UnaryStream, StreamUnary, StreamStream)]
+    return [_of_kind(*kind)(shared, wire) for kind in _KINDS]
