@@ -6,7 +6,12 @@ import pytest
 from tests.support.http.both_halves import CHECKS, STACKS, has, holds
 from tests.support.http.clients import CLIENTS
 
-_PROMISES = [(stack, check) for stack in STACKS for check in CHECKS if has(stack, check)]
+_PROMISES = [
+    pytest.param(stack, check, marks=[pytest.mark.redis] if "Redis" in stack else [])
+    for stack in STACKS
+    for check in CHECKS
+    if has(stack, check)
+]
 
 
 @pytest.mark.parametrize(("stack", "check"), _PROMISES)

@@ -23,10 +23,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from tests.support.http.clients import CLIENTS, Client
+from tests.support.redis_servers import PATIENT_S
+from tests.support.redis_servers import Server as Redis
 
 import stormproof as sp
 from stormproof import asgi, wsgi
-from stormproof.idempotency import MemoryStore, SqliteStore
+from stormproof.idempotency import MemoryStore, RedisStore, SqliteStore
+from stormproof.redis import RedisStore as Shared
 
 #: An attempt at the slow handler ends before the handler does, the call does not.
 _ATTEMPT_S, _SLOW_S, _CALL_S = 0.4, 0.6, 20.0
@@ -133,6 +136,13 @@ def _with_sqlite(shop: Shop) -> Iterator[int]:
 
 
 @contextmanager
+def _with_redis(shop: Shop) -> Iterator[int]:
+    with Redis() as server, Shared(server.url, timeout=PATIENT_S) as shared:
+        with _uvicorn(_starlette(shop, RedisStore(shared))) as port:
+            yield port
+
+
+@contextmanager
 def _with_wsgi(shop: Shop) -> Iterator[int]:
     with _wsgiref(_wsgi(shop)) as port:
         yield port
@@ -141,6 +151,7 @@ def _with_wsgi(shop: Shop) -> Iterator[int]:
 STACKS = {
     "ASGI, keys in memory": _with_memory,
     "ASGI, keys in SQLite": _with_sqlite,
+    "ASGI, keys in Redis": _with_redis,
     "WSGI": _with_wsgi,
 }
 
