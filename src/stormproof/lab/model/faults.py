@@ -200,9 +200,10 @@ def several(field: str, value: object, kind: type[T], hint: str = "") -> tuple[T
     """``value``, given as ``field`` of a scenario, as a tuple of ``kind``: one, several, or None for none."""
     if value is None or isinstance(value, kind):
         return () if value is None else (value,)
-    is_row = isinstance(value, Iterable) and not isinstance(value, (str, bytes, dict))
-    items = tuple(value) if is_row else (value,)
-    for item in items:
+    one = isinstance(value, (str, bytes, dict)) or not isinstance(value, Iterable)
+    items: list[T] = []
+    for item in (value,) if one else value:
         if not isinstance(item, kind):
             raise TypeError(f"Scenario: {field} must hold {kind.__name__} objects{hint}, got {item!r}")
-    return items
+        items.append(item)
+    return tuple(items)

@@ -32,6 +32,8 @@ FAULTS: dict[str, type[faults.Fault]] = {
     "burst": faults.Burst,
     "store-loss": faults.StoreLoss,
 }
+#: Of what the lists of tables are.
+_TABLES: dict[str, type] = {"others": Clients, "layers": Layer}
 _DURATIONS = frozenset(
     ("at", "lasts", "retry_after", "extra", "over", "detect", "timeout", "duration", "think", "resolution")
 )
@@ -94,13 +96,12 @@ class _Reader:
     def _field(self, key: str, spot: Spot) -> Any:
         if key == "outage":
             one = not isinstance(spot.value, list)
-            return self._outage(spot) if one else [self._outage(each) for each in _listed(spot)]
+            rows = [self._table(each, faults.Outage) for each in ([spot] if one else _listed(spot))]
+            return rows[0] if one else rows
         if key == "faults":
             return [self._fault(each) for each in _listed(spot)]
-        if key == "others":
-            return [self._party(each, Clients) for each in _listed(spot)]
-        if key == "layers":
-            return [self._party(each, Layer) for each in _listed(spot)]
+        if key in _TABLES:
+            return [self._table(each, _TABLES[key]) for each in _listed(spot)]
         if key == "policy":
             return self._policy(spot)
         if key in ("service", "latency"):
@@ -108,10 +109,6 @@ class _Reader:
         if key == "arrivals" and isinstance(spot.value, dict):
             return self._trace(spot)
         return _duration(spot) if key in _DURATIONS else spot.value
-
-    def _outage(self, spot: Spot) -> Any:
-        options = self._options(spot, faults.Outage.field_names(), "option of outage")
-        return self._made(faults.Outage, options, spot)
 
     def _fault(self, spot: Spot) -> Any:
         given = dict(spot.entries())
@@ -124,7 +121,7 @@ class _Reader:
         del options["kind"]
         return self._made(FAULTS[kind], options, spot)
 
-    def _party(self, spot: Spot, kind: Any) -> Any:
+    def _table(self, spot: Spot, kind: Any) -> Any:
         options = self._options(spot, kind.field_names(), f"option of {kind.__name__.lower()}")
         return self._made(kind, options, spot)
 

@@ -7,7 +7,6 @@ run is kept so.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, NamedTuple, Protocol, TypeVar, cast, overload
 
 import numpy as np
@@ -48,11 +47,14 @@ class Rows(Protocol[R_co]):
     def __len__(self) -> int: ...
 
 
-@cache
+#: Of the sources as they were loaded.
+_STAMP = stamp()
+
+
 def dtype_of(kind: type[NumbaRecord]) -> np.dtype[np.void]:
     """The fields of a record in memory. The rules have one more, with a name only: see `stamp`."""
     fields = [(name, _KINDS[str(given)]) for name, given in kind.__annotations__.items()]
-    return np.dtype([*fields, (stamp(), "i8")] if kind is RunRules else fields)
+    return np.dtype([*fields, (_STAMP, "i8")] if kind is RunRules else fields)
 
 
 def records(kind: type[R], values: int | Sequence[tuple[float, ...]]) -> Rows[R]:
