@@ -28,7 +28,7 @@ def test_page_opens_with_a_story_already_run(context: Any, lab: Served, pictures
     expect(page.locator("#headline")).to_have_text(
         re.compile(
             r"With “no budget” the service never comes back; "
-            r"with “a budget earned by success” it comes back after \d+ s\."
+            r"with “a budget earned by success” it comes back after \d+\ss\."
         )
     )
     expect(page.locator("#situation")).to_have_text(

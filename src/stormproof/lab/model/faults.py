@@ -200,9 +200,10 @@ def several(field: str, value: object, kind: type[T], hint: str = "") -> tuple[T
     """``value``, given as ``field`` of a scenario, as a tuple of ``kind``: one, several, or None for none."""
     if value is None or isinstance(value, kind):
         return () if value is None else (value,)
-    one = isinstance(value, (str, bytes, dict)) or not isinstance(value, Iterable)
+    if isinstance(value, (str, bytes, dict)) or not isinstance(value, Iterable):
+        value = (value,)
     items: list[T] = []
-    for item in (value,) if one else value:
+    for item in value:
         if not isinstance(item, kind):
             raise TypeError(f"Scenario: {field} must hold {kind.__name__} objects{hint}, got {item!r}")
         items.append(item)
