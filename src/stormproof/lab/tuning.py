@@ -81,11 +81,8 @@ class Trial(Options):
         self.figures = figures
         self.value = value
         self.excess = excess
-
-    @property
-    def load(self) -> float:
-        """The mean peak load, per second."""
-        return float(self.figures["peak_rps"])
+        #: The mean peak load, per second.
+        self.load: float = figures["peak_rps"]
 
     def __hash__(self) -> int:
         return id(self)

@@ -20,6 +20,9 @@ T = TypeVar("T")
 class Fault(Options):
     """Something that begins at ``at`` and lasts ``lasts`` seconds."""
 
+    #: True if recovery is counted from its end.
+    breaks = True
+
     def __init__(self, at: Seconds, lasts: Seconds) -> None:
         owner = type(self).__name__
         self.at = seconds(owner, "at", at)
@@ -29,11 +32,6 @@ class Fault(Options):
     def end(self) -> float:
         """Time at which the fault ends."""
         return self.at + self.lasts
-
-    @property
-    def breaks(self) -> bool:
-        """True if recovery is counted from its end; False for faults that only add load."""
-        return True
 
 
 def _hint(owner: str, value: Seconds | None) -> float | None:
@@ -150,11 +148,8 @@ class ColdCache(Fault):
         self.at = seconds("ColdCache", "at", at)
         self.cost = number("ColdCache", "cost", cost, least=1)
         self.warm = count("ColdCache", "warm", warm)
-
-    @property
-    def lasts(self) -> float:  # type: ignore[override]
-        """Its length depends on the load."""
-        return 0.0
+        # Its length depends on the load.
+        self.lasts = 0.0
 
 
 class Spike(Fault):
@@ -173,11 +168,7 @@ class Burst(Fault):
     def __init__(self, at: Seconds, calls: int, over: Seconds = 0.0) -> None:
         self.at = seconds("Burst", "at", at)
         self.calls = count("Burst", "calls", calls)
-        self.over = seconds("Burst", "over", over)
-
-    @property
-    def lasts(self) -> float:  # type: ignore[override]
-        return self.over
+        self.over = self.lasts = seconds("Burst", "over", over)
 
 
 class StoreLoss(Fault):
@@ -186,14 +177,12 @@ class StoreLoss(Fault):
     the budget's own store says, or "local".
     """
 
+    breaks = False
+
     def __init__(self, at: Seconds, lasts: Seconds, on_failure: str | None = None) -> None:
         modes = ("local", "open", "closed")
         super().__init__(at, lasts)
         self.on_failure = None if on_failure is None else choice("StoreLoss", "on_failure", on_failure, modes)
-
-    @property
-    def breaks(self) -> bool:
-        return False
 
 
 def several(field: str, value: object, kind: type[T], hint: str = "") -> tuple[T, ...]:

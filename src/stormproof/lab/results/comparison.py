@@ -38,18 +38,8 @@ class Share(Options):
     def __init__(self, hits: int, total: int) -> None:
         self.hits = hits
         self.total = total
-
-    @property
-    def value(self) -> float:
-        return self.hits / self.total
-
-    @property
-    def low(self) -> float:
-        return wilson(self.hits, self.total)[0]
-
-    @property
-    def high(self) -> float:
-        return wilson(self.hits, self.total)[1]
+        self.value = hits / total
+        self.low, self.high = wilson(hits, total)
 
     def __str__(self) -> str:
         return f"{self.value:.0%} ({self.low:.0%} to {self.high:.0%})"
