@@ -1,4 +1,4 @@
-"""What `on=` and `on_result=` make of errors, groups, answers and our own refusals, and what they remember."""
+"""What `on=` and `on_result=` make of errors, groups, answers and our own refusals; what they keep."""
 
 from __future__ import annotations
 
