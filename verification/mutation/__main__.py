@@ -143,7 +143,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m verification.mutation", description=__doc__)
     parser.add_argument("modules", nargs="*", help="paths under src/stormproof; all of them without")
     parser.add_argument(
-        "--limit", type=float, default=20.0, metavar="S", help="seconds of tests asked of a mutant"
+        "--limit", type=float, default=5.0, metavar="S", help="seconds of tests asked of a mutant"
     )
     parser.add_argument("--minutes", type=float, default=1e6, help="stop after so many, to be continued")
     parser.add_argument("--again", action="store_true", help="ask survivors again though no test changed")
