@@ -117,3 +117,14 @@ def test_verdict_of_a_rule_is_taken_as_it_is() -> None:
     mine = Verdict(True, 3.0)
     own.register(KeyError, mine)
     assert own(KeyError()) is mine
+
+
+def test_awaitable_that_cannot_be_closed_is_refused_too() -> None:
+    class Later:
+        def __await__(self) -> Any:
+            yield
+
+    own = Classifier()
+    own.register(KeyError, lambda error: Later())
+    with pytest.raises(TypeError, match="Classifier: a rule must answer at once"):
+        own(KeyError())
