@@ -107,6 +107,7 @@ TESTS = (
     "tests/faults/test_bad_numbers.py",
     "tests/faults/test_clock_jumps.py",
     "tests/faults/test_odd_exceptions.py",
+    "tests/faults/test_redis_away.py",
 )
 
 #: About other things than the rules, and slow.

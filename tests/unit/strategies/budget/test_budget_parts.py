@@ -257,3 +257,72 @@ def test_slices_of_an_equal_window_stay_as_they_are() -> None:
     slices = Slices(20.0, 0.0)
     assert slices.resliced(20.0, 1.0) is slices
     assert slices.resliced(40.0, 1.0) is not slices
+
+
+# Budgets of other systems under other options.
+
+
+def test_window_budget_keeps_calls_and_retries_for_the_new_window(clock: sp.testing.FakeClock) -> None:
+    budget = sp.WindowBudget(1.0, floor=0, window=10, clock=clock)
+    for _ in range(4):
+        budget.started()
+    assert budget.withdraw() and budget.balance == 3
+    budget.retune(sp.WindowBudget(1.0, floor=0, window=40))
+    clock.advance(30)
+    assert budget.balance == 3
+    budget.retune(sp.WindowBudget(1.0, floor=0, window=20))
+    assert budget.balance == 0
+
+
+def test_throttle_budget_keeps_its_share_of_the_new_most(clock: sp.testing.FakeClock) -> None:
+    budget = sp.ThrottleBudget(10, clock=clock)
+    for _ in range(4):
+        budget.failure()
+    budget.retune(sp.ThrottleBudget(100))
+    assert budget.balance == 60
+
+
+def test_rate_budget_refills_at_the_new_rate_from_now_on(clock: sp.testing.FakeClock) -> None:
+    budget = sp.RateBudget(1, 5, clock=clock)
+    drain(budget)
+    clock.advance(2)
+    budget.retune(sp.RateBudget(10, 3))
+    assert budget.balance == 2
+    clock.advance(1)
+    assert budget.balance == 3
+
+
+def test_token_that_comes_later_is_one_token(clock: sp.testing.FakeClock) -> None:
+    budget = sp.RateBudget(1, 1, wait=True, clock=clock)
+    assert [float(budget.pay("transient", 60.0)) for _ in range(2)] == [1.0, 1.0]
+
+
+def test_reservation_of_a_rate_budget_can_be_given_back(clock: sp.testing.FakeClock) -> None:
+    budget = sp.RateBudget(1, 5, wait=True, clock=clock)
+    turn = budget.reserve(None)
+    assert budget.balance == 4
+    turn.cancel()
+    assert budget.balance == 5
+
+
+def test_observing_rate_budget_takes_what_is_there_and_never_waits(clock: sp.testing.FakeClock) -> None:
+    budget = sp.RateBudget(1, 2, wait=True, observe=True, clock=clock)
+    turns = [budget.reserve(0.0) for _ in range(4)]
+    assert all(turn.ok and turn.delay == 0 for turn in turns)
+    for turn in turns:
+        turn.cancel()
+    assert budget.balance == 0 and budget.describe()["would_refuse"] == 2
+    assert budget.pay("transient", 60.0)
+
+
+@pytest.mark.parametrize("kind", [sp.Budget, sp.RateBudget])
+@pytest.mark.parametrize("options", [{"store": "redis://x", "name": "x"}, {"name": 5}], ids=["store", "name"])
+def test_bad_store_or_name_is_refused_by_the_budgets_own_name(kind: Any, options: dict[str, Any]) -> None:
+    field = next(iter(options))
+    with pytest.raises((TypeError, ValueError), match=rf"^{kind.__name__}: {field} must"):
+        kind(**options)
+
+
+@pytest.mark.parametrize("kind", [sp.Budget, sp.RateBudget])
+def test_named_budget_has_its_name(kind: Any) -> None:
+    assert kind(name="mail").name == "mail"
