@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         Response: type[httpx.Response]
         SyncByteStream: type[httpx.SyncByteStream]
         TimeoutException: type[httpx.TimeoutException]
+        TransportError: type[httpx.TransportError]
         URL: type[httpx.URL]
 
 
@@ -234,26 +235,31 @@ def _of_parts(parts: Iterable[object], length: int | None, limit: int | None) ->
 class ThreadPort(HttpxPort):
     """The port of a sync transport."""
 
+    def __init__(self, library: Library, transport: object, handle: Callable[[httpx.Request], Any]) -> None:
+        super().__init__(library, transport, handle)
+        #: The errors after which the pool may hold a connection that nothing can use.
+        self._breaking = library.TransportError if is_multiplexed(transport) else library.TimeoutException
+
     def fetch(self, request: httpx.Request, most: int) -> httpx.Response:
         try:
             response: httpx.Response = self._handle(request)
-        except self._library.TimeoutException:
-            # A wait for a slot may end just as it is given one, and a timeout may break an HTTP/2 connection.
+            # The client does so later; `on_result` may want to know now.
+            response.request = request
+            if 0 < content_length(response.headers) <= most and response.status_code < 400:
+                stream: httpx.SyncByteStream = response.stream  # type: ignore[assignment]
+                try:
+                    body = b"".join(stream)
+                except BaseException:
+                    with suppress(Exception):
+                        stream.close()
+                    raise
+                stream.close()
+                response.stream = self._bytes(body)
+            return response
+        except self._breaking:
+            # A wait for a slot may end just as it is given one, and most errors break an HTTP/2 connection.
             repair_sync(self.transport)
             raise
-        # The client does so later; `on_result` may want to know now.
-        response.request = request
-        if 0 < content_length(response.headers) <= most and response.status_code < 400:
-            stream: httpx.SyncByteStream = response.stream  # type: ignore[assignment]
-            try:
-                body = b"".join(stream)
-            except BaseException:
-                with suppress(Exception):
-                    stream.close()
-                raise
-            stream.close()
-            response.stream = self._bytes(body)
-        return response
 
     def buffer(self, response: httpx.Response, most: int) -> bool:
         stream: httpx.SyncByteStream = response.stream  # type: ignore[assignment]
