@@ -44,7 +44,9 @@ class ServerAnswer(NamedTuple):
     details: str
     trailers: tuple[tuple[str, str], ...]
 
-    def trailers_with(self, own: Iterable[tuple[str, str]] | None) -> tuple[tuple[str, str], ...]:
+    def trailers_with(
+        self, own: Iterable[tuple[str, str | bytes]] | None
+    ) -> tuple[tuple[str, str | bytes], ...]:
         """The trailers, beside those that the handler has set."""
         steering = dict(self.trailers)
         return (*(pair for pair in own or () if pair[0] not in steering), *self.trailers)

@@ -36,7 +36,7 @@ def rebuilt(
 
 def answer(context: grpc.ServicerContext, given: ServerAnswer) -> None:
     """End the call with ``given``, beside whatever trailers the handler has set."""
-    own: Iterable[tuple[str, str]] | None = getattr(context, "trailing_metadata", tuple)()
+    own: Iterable[tuple[str, str | bytes]] | None = getattr(context, "trailing_metadata", tuple)()
     context.set_trailing_metadata(given.trailers_with(own))
     context.abort(given.code, given.details)
 
