@@ -243,3 +243,60 @@ def test_giveup_of_backoff_may_wait_in_its_place() -> None:
 @pytest.mark.parametrize("line", ["print 'again'", "raise Error, value, None", "self.async = False"])
 def test_file_in_an_older_python_is_skipped(line: str) -> None:
     assert codes(f"def retry(self):\n    {line}\n") == set()
+
+
+REMOTE_LOOP = """
+def f(url, stub):
+    {before}
+    for attempt in range(3):
+        try:
+            return {call}
+        except {error}:
+            {after}
+"""
+
+
+def remote_loop(
+    before: str = "pass",
+    call: str = "requests.get(url)",
+    error: str = "requests.ConnectionError",
+    after: str = "time.sleep(1)",
+) -> str:
+    return REMOTE_LOOP.format(before=before, call=call, error=error, after=after)
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [("kinesis_it_test.py", set()), ("integration_tests.py", set()), ("contest.py", {"SP009"})],
+)
+def test_file_of_tests_by_its_name(path: str, found: set[str]) -> None:
+    assert {finding.code for finding in check(HEAD + remote_loop(), path)} == found
+
+
+@pytest.mark.parametrize(("error", "found"), [("TimeoutError", set()), ("ConnectionError", {"SP009"})])
+def test_loop_at_once_after_a_timeout_has_waited(error: str, found: set[str]) -> None:
+    assert codes(remote_loop(error=error, after="print(url)")) == found
+
+
+@pytest.mark.parametrize(
+    ("error", "found"), [("http.client.RemoteDisconnected", set()), ("requests.ConnectionError", {"SP002"})]
+)
+def test_connection_closed_by_the_server_is_replaced_at_once(error: str, found: set[str]) -> None:
+    condition = f"stop=stop_after_attempt(2), retry=retry_if_exception_type({error})"
+    assert codes(f"@retry({condition})\ndef f(url):\n    return requests.get(url)\n") == found
+
+
+def test_time_that_remains_ends_a_loop() -> None:
+    text = """
+    def f(stub, publish, end):
+        while True:
+            try:
+                return requests.get(stub)
+            except requests.ConnectionError as error:
+                remaining_secs = end - clock()
+                if {left} <= 0:
+                    give_up(error)
+                time.sleep(random.uniform(0, 1))
+    """
+    assert codes(text.format(left="remaining_secs")) == set()
+    assert codes(text.format(left="others")) == {"SP009"}

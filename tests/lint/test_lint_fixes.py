@@ -267,7 +267,9 @@ def test_comments_in_an_import_keep_its_names() -> None:
     def f(): ...
     """
     after = fixed(text)
-    assert "import stormproof\nfrom stormproof.compat.tenacity import (\n    retry,  # the decorator\n" in after
+    assert (
+        "import stormproof\nfrom stormproof.compat.tenacity import (\n    retry,  # the decorator\n" in after
+    )
     assert "@stormproof.retry(" in after
 
 

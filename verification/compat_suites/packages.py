@@ -88,13 +88,12 @@ _ALL = (
         # tests/conftest.py asks for the coverage plugin's options.
         ("-o", "addopts="),
     ),
+    Package("gwosc==0.8.3", "gwosc", ("gwosc/tests",), ("requests-mock", "pytest-socket")),
     Package(
-        "servicex==3.3.1",
-        "servicex",
+        "toloka-kit==1.2.3",
+        "src",
         ("tests",),
-        ("pytest-asyncio", "pytest-mock", "pytest-console-scripts", "asyncmock", "pandas", "fastparquet",
-         "pytest-aioboto3", "moto", "func-adl-servicex-xaodr22"),
-        ("-o", "asyncio_mode=auto"),
+        ("pytest-asyncio", "pytest-mock", "requests-mock", "respx", "freezegun", "pandas"),
     ),
 )  # fmt: skip
 PACKAGES = {package.name: package for package in _ALL}

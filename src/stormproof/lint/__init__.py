@@ -33,6 +33,7 @@ _OTHER_PYTHON = re.compile(
 
 
 _TEST_FOLDERS = {"test", "tests", "testing"}
+_TEST_FILE = re.compile(r"conftest\.py|test_.*|.*_tests?\.py")
 
 
 def check(text: str, path: str, settings: Settings | None = None) -> list[Finding]:
@@ -79,8 +80,8 @@ def _waits_in_a_test(loop: Loop, path: str) -> bool:
     """Return True if ``loop`` retries, within bounds, what a test has started."""
     *folders, name = re.split(r"[\\/]", path)
     owner = "" if loop.function is None else loop.function.owner or ""
-    in_tests = not _TEST_FOLDERS.isdisjoint(folders)
-    is_test = in_tests or name == "conftest.py" or name.startswith("test_") or "Test" in owner
+    in_tests = not _TEST_FOLDERS.isdisjoint(folders) or _TEST_FILE.fullmatch(name) is not None
+    is_test = in_tests or "Test" in owner
     return is_test and loop.bounded is True and (loop.by_hand or loop.waits == "fixed")
 
 

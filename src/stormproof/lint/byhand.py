@@ -45,7 +45,9 @@ _CLOCKS = {
     *("datetime.datetime.now", "datetime.datetime.utcnow"),
 }
 #: Names of a time limit.
-_TIMED = re.compile(r"deadline|end_?time|time_?limit|until|time_?out|time_?left", re.IGNORECASE)
+_TIMED = re.compile(
+    r"deadline|end_?time|time_?limit|until|time_?out|time_?left|remaining_(s|time)", re.IGNORECASE
+)
 _TIMED_OUT = re.compile(r"timed_?out|deadline|expired", re.IGNORECASE)
 _FIRST_ERROR = 400
 _RETRIES = re.compile(r"retr(y|ies)|attempt|back.?off", re.IGNORECASE)
@@ -90,14 +92,16 @@ def read(node: Rounds, names: Names, scope: ast.AST | None, text: str) -> Loop |
     calls = {name_of(call.func) for call in calls_in(attempt.body)} - REPORTS
     if "wait" in calls or calls == {"ping"} or _says_it_polls(node, sleep):
         return None
-    if in_handler and _polls(node, attempt, names):
+    # One that sleeps after a round that worked as well waits for something to be done.
+    rest = [*attempt.body, *attempt.orelse, *after(node, attempt)]
+    if in_handler and first_sleep(rest, names) is not None:
         return None
     if not _leaves(node, attempt, certainly=not in_handler) or _moves_on(attempt):
         return None
     retried = _retried(attempt, names)
     if any(map(_awaits_a_state, attempt.handlers)):
         return None
-    if retried and all(name in EXPECTED or NOT_THERE.fullmatch(name) for name in retried):
+    if retried and all(name in EXPECTED or NOT_THERE.search(name) for name in retried):
         return None
     scope = node if scope is None else scope
     loop = _loop(node, attempt, retried)
@@ -140,7 +144,9 @@ def _asks_about_its_error(handler: ast.ExceptHandler) -> bool:
 def _read_sleepless(node: Rounds, attempt: ast.Try, names: Names) -> Loop | None:
     """A loop that makes the same call again at once."""
     caught = _retried(attempt, names)
-    if not all(map(_TRANSIENT.fullmatch, caught)) or not _leaves(node, attempt, certainly=True):
+    # Each try that ends in a timeout has waited already.
+    timed_out = bool(caught) and all("Timeout" in name for name in caught)
+    if timed_out or not all(map(_TRANSIENT.fullmatch, caught)) or not _leaves(node, attempt, certainly=True):
         return None
     if not calls_in(attempt.body) or any(
         isinstance(n, (ast.Yield, ast.YieldFrom)) for n in walk(attempt.body)
@@ -274,11 +280,6 @@ def _moves_on(attempt: ast.Try) -> bool:
     handled = [s for handler in attempt.handlers for s in handler.body]
     added = [s for s in walk(handled) if isinstance(s, ast.AugAssign) and isinstance(s.op, ast.Add)]
     return any(name_of(s.target) in loaded and not _COUNTER.search(name_of(s.target)) for s in added)
-
-
-def _polls(node: Rounds, attempt: ast.Try, names: Names) -> bool:
-    """Return True if the loop sleeps after a round that worked as well: it waits for something to be done."""
-    return first_sleep([*attempt.body, *attempt.orelse, *after(node, attempt)], names) is not None
 
 
 def _leaves(node: Rounds, attempt: ast.Try, *, certainly: bool) -> bool:

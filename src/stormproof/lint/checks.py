@@ -42,6 +42,8 @@ _HEALTHY = re.compile(
 _UNFINISHED = re.compile(
     r"not_?(finished|ready|found|done|complete|available)|pending|in_?progress|running", re.IGNORECASE
 )
+#: Errors of a kept connection that the server has closed.
+_CLOSED = re.compile(r"RemoteProtocolError|RemoteDisconnected|ServerDisconnected")
 #: From this number of attempts on, a loop does not just ride out a failure.
 _MANY = 20
 #: So few attempts may double their waits without a maximum.
@@ -74,15 +76,17 @@ def no_wait(loop: Loop, module: Module | None) -> Found:
     body = [] if loop.function is None else loop.function.node.body
     counters = [statement.target for statement in body if isinstance(statement, ast.AugAssign)]
     moves_on = any(isinstance(target, ast.Attribute) for target in counters)
-    if loop.waits == "none" and loop.remote and not loop.by_hand and not _is_healthy(loop) and not moves_on:
+    # A connection that the server has closed while nothing was sent is replaced at once.
+    spared = loop.by_hand or _is_healthy(loop) or moves_on or loop.retries_only(_CLOSED)
+    if loop.waits == "none" and loop.remote and not spared:
         yield "waits", f"{loop.label} tries again at once, without any wait"
 
 
 def unbounded(loop: Loop, module: Module | None) -> Found:
     # A watch of something that runs for hours asks for a new token as often as it must.
-    renews = bool(loop.catches) and all(map(UNAUTHORIZED.search, loop.catches or ()))
     certain = loop.remote or (module is not None and module.strict)
-    if loop.bounded is False and certain and not (loop.by_hand or loop.is_a_poll or renews):
+    spared = loop.by_hand or loop.is_a_poll or loop.retries_only(UNAUTHORIZED)
+    if loop.bounded is False and certain and not spared:
         yield "bounded", f"{loop.label} has no limit of attempts or time"
 
 
@@ -91,16 +95,11 @@ def times(loop: Loop, module: Module | None) -> Found:
     if limit is None:
         return
     if loop.timeout_s is not None and loop.timeout_s > limit:
-        yield (
-            "timeout_s",
-            f"a timeout of {spell(loop.timeout_s)} never acts inside a deadline of {spell(limit)}",
-        )
+        timeout = spell(loop.timeout_s)
+        yield "timeout_s", f"a timeout of {timeout} never acts inside a deadline of {spell(limit)}"
     if loop.first_wait_s is not None and loop.first_wait_s >= limit:
         wait = spell(loop.first_wait_s)
-        yield (
-            "waits",
-            f"the first wait, {wait}, ends after the deadline of {spell(limit)}: no retry ever",
-        )
+        yield "waits", f"the first wait, {wait}, ends after the deadline of {spell(limit)}: no retry ever"
 
 
 def nested(loop: Loop, module: Module | None) -> Found:
@@ -222,10 +221,7 @@ def cancellation(loop: Loop, module: Module | None) -> Found:
     wrong = sorted(set(loop.catches or ()) & _NOT_EXCEPTIONS)
     if wrong and not (loop.by_hand and loop.filtered):
         how = "catches" if loop.by_hand else "retries"
-        yield (
-            "catches",
-            f"{loop.label} {how} {', '.join(wrong)}: cancelling and Ctrl-C no longer end it",
-        )
+        yield "catches", f"{loop.label} {how} {', '.join(wrong)}: cancelling and Ctrl-C no longer end it"
 
 
 def hints(loop: Loop, module: Module | None) -> Found:
@@ -249,10 +245,8 @@ def many_attempts(loop: Loop, module: Module | None) -> Found:
 def uncapped(loop: Loop, module: Module | None) -> Found:
     if loop.uncapped and loop.remote and (loop.by_hand or (loop.attempts or 0) > _FEW):
         about = "the wait of this loop" if loop.by_hand else f"the wait of {loop.label}"
-        yield (
-            "uncapped" if "uncapped" in loop.places else "waits",
-            f"{about} doubles without a maximum",
-        )
+        at = "uncapped" if "uncapped" in loop.places else "waits"
+        yield at, f"{about} doubles without a maximum"
 
 
 def odd_jitter(loop: Loop, module: Module | None) -> Found:
@@ -269,10 +263,7 @@ def odd_jitter(loop: Loop, module: Module | None) -> Found:
 def refusals(loop: Loop, module: Module | None) -> Found:
     wrong = sorted(set(loop.catches or ()) & _REFUSALS)
     if wrong:
-        yield (
-            "catches",
-            f"{loop.label} retries {', '.join(wrong)}: a refusal that says not to call now",
-        )
+        yield "catches", f"{loop.label} retries {', '.join(wrong)}: a refusal that says not to call now"
 
 
 def per_call(loop: Loop, module: Module | None) -> Found:
@@ -292,10 +283,7 @@ def blocking(loop: Loop, module: Module | None) -> Found:
 
 def no_timeout(loop: Loop, module: Module | None) -> Found:
     if loop.unbounded_attempt:
-        yield (
-            "",
-            f"{loop.label} has neither timeout nor deadline: an attempt that hangs is never retried",
-        )
+        yield "", f"{loop.label} has neither timeout nor deadline: an attempt that hangs is never retried"
 
 
 def order(loop: Loop, module: Module | None) -> Found:

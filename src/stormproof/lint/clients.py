@@ -17,13 +17,10 @@ if TYPE_CHECKING:
 
 def _client(use: Use, label: str, library: str, statuses: str, methods: str) -> Loop:
     loop = Loop(library, label, Place.of(use.node))
-    for name, option in (
-        ("statuses", statuses),
-        ("methods", methods),
-        ("hints", "respect_retry_after_header"),
+    for name, option in zip(
+        ("statuses", "methods", "hints"), (statuses, methods, "respect_retry_after_header"), strict=True
     ):
-        if (node := use.arg(option)) is not None:
-            loop.places[name] = Place.of(node)
+        _point(use, loop, name, option)
     listed = use.value(statuses, ())
     if isinstance(listed, tuple):
         loop.statuses = tuple(status for status in listed if type(status) is int)

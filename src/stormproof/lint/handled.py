@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from .statements import calls_in, name_of, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from .loops import Loop
 
@@ -55,12 +55,9 @@ def bases_in(tree: ast.Module) -> dict[str, set[str]]:
 
 def handled_calls(body: Sequence[ast.AST], retried: RetriedErrors) -> set[int]:
     """Return the ids of the calls in ``body`` whose failures end in a handler, unseen by the retry."""
-    nodes = [inner for node in _tries(body) if _keeps(node, retried) for inner in node.body]
+    tries = [node for node in walk(body) if isinstance(node, ast.Try)]
+    nodes = [inner for node in tries if _keeps(node, retried) for inner in node.body]
     return {id(call) for call in calls_in(nodes)}
-
-
-def _tries(body: Iterable[ast.AST]) -> Iterator[ast.Try]:
-    return (node for node in walk(list(body)) if isinstance(node, ast.Try))
 
 
 def _keeps(node: ast.Try, retried: RetriedErrors) -> bool:
@@ -80,9 +77,6 @@ def _lets_pass(handler: ast.ExceptHandler, retried: RetriedErrors) -> bool:
         if not name or name == handler.name or retried.covers(name):
             return True
     # What a function that is given the error does with it, the text does not show.
-    given = [call for call in calls_in(handler.body) if handler.name and _is_given(call, handler.name)]
-    return retried.everything and bool(given)
-
-
-def _is_given(call: ast.Call, name: str) -> bool:
-    return any(isinstance(argument, ast.Name) and argument.id == name for argument in call.args)
+    arguments = [argument for call in calls_in(handler.body) for argument in call.args]
+    given = {argument.id for argument in arguments if isinstance(argument, ast.Name)}
+    return retried.everything and handler.name in given

@@ -24,18 +24,12 @@ _STAY = {400, 401, 402, 404, 405, 406, 410, 411, 414, 415, 422, 451}
 _MAY_PASS = {408, 409, 425, 429}
 #: Raised for every status from 400 on by ``raise_for_status()``.
 _STATUS_ERRORS = {
-    "requests.HTTPError",
-    "requests.exceptions.HTTPError",
-    "httpx.HTTPStatusError",
-    "urllib.error.HTTPError",
-    "aiohttp.ClientResponseError",
-    "aiohttp.client_exceptions.ClientResponseError",
+    *(f"requests.{home}HTTPError" for home in ("", "exceptions.")),
+    *(f"aiohttp.{home}ClientResponseError" for home in ("", "client_exceptions.")),
+    *("httpx.HTTPStatusError", "urllib.error.HTTPError"),
     # These cover the above, and much that is worth retrying.
-    "Exception",
-    "requests.RequestException",
-    "requests.exceptions.RequestException",
-    "httpx.HTTPError",
-    "aiohttp.ClientError",
+    *(f"requests.{home}RequestException" for home in ("", "exceptions.")),
+    *("Exception", "httpx.HTTPError", "aiohttp.ClientError"),
 }
 #: The server has not carried out the request: a 425, a 429, or no connection at all.
 _NOT_SERVED = re.compile(r"RateLimit|TooManyRequests|TooEarly|ConnectionRefused|Connect(Error|Timeout)$")
@@ -111,7 +105,7 @@ def unsafe_method(loop: Loop, module: Module | None) -> Found:
         yield "methods", f"{loop.label} retries {what} without an idempotency key"
     if module is None or loop.function is None or loop.library == "policy file":
         return
-    if loop.catches and all(UNAUTHORIZED.search(n) or _NOT_SERVED.search(n) for n in loop.catches):
+    if loop.retries_only(UNAUTHORIZED, _NOT_SERVED):
         return
     # What a condition says of an error that came after the request was sent, its name does not show.
     if loop.catches is None and not loop.everything and not module.strict:
@@ -141,14 +135,10 @@ def _is_unsafe(call: ast.Call, function: Function, module: Module) -> bool:
         return False
     addresses = [*call.args[:1], *(k.value for k in call.keywords if k.arg in ("url", "path"))]
     for _ in range(_STEPS):
-        addresses += [value for address in addresses for value in _assigned(address, function)]
+        assigned = [value for address in addresses for value in assigned_to(address, function.node)]
+        addresses += [value for value in assigned if isinstance(value, ast.expr)]
     texts = [part for address in addresses for part in ast.walk(address) if isinstance(part, ast.JoinedStr)]
     return not any(isinstance(text.values[-1], ast.FormattedValue) for text in texts if text.values)
-
-
-def _assigned(address: ast.expr, function: Function) -> list[ast.expr]:
-    """Return what ``function`` assigns to the names that stand in ``address``."""
-    return [value for value in assigned_to(address, function.node) if isinstance(value, ast.expr)]
 
 
 def _posts_writes(loop: Loop, module: Module) -> bool:

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from .findings import Place
-from .loops import INTERRUPTS, NOT_THERE, Loop
+from .loops import INTERRUPTS, Loop
 from .names import UNKNOWN, Use
 from .statements import name_of
 
@@ -76,8 +76,6 @@ def tenacity(use: Use, label: str) -> Loop | None:
             # It polls: every attempt is expected to be repeated.
             loop.attempts = None
             loop.polls = loop.polls or not looks_at_status(retry)
-        elif loop.catches:
-            loop.polls = loop.polls or all(map(NOT_THERE.fullmatch, loop.catches))
     if use.value("reraise", False) is False:
         loop.raises = ("tenacity.RetryError",)
     return loop
@@ -198,10 +196,10 @@ def backoff(use: Use, label: str) -> Loop:
     if label.endswith("on_exception"):
         # on_predicate polls; a poll may well have no end.
         loop.bounded = False if tries is None and limit is None else None if use.open else True
-        loop.catches = use.names.exceptions(use.arg("exception", 1))
+        loop.retry_errors(use.names.exceptions(use.arg("exception", 1)))
         # Options from another file may hold a ``giveup``.
         loop.filtered = use.open or "giveup" in use.keywords
-        loop.everything = loop.catches == ("Exception",) and not loop.filtered
+        loop.everything = loop.everything and not loop.filtered
         loop.attempts = tries if isinstance(tries, int) and limit is None else None
     maker = use.arg("wait_gen", 0)
     schedule = use.names.dotted(maker)
@@ -234,23 +232,11 @@ def stamina(use: Use, label: str) -> Loop:
     loop.waits = None if jitter is UNKNOWN else "fixed" if jitter == 0 else "jittered"
     attempts, timeout = use.value("attempts", 10), use.value("timeout", 45.0)
     loop.attempts = attempts if isinstance(attempts, int) and timeout is None else None
-    loop.catches = use.names.exceptions(caught)
-    loop.everything = loop.catches == ("Exception",)
+    loop.retry_errors(use.names.exceptions(caught))
     return loop
 
 
-_RETRY_OPTIONS = {
-    "exceptions",
-    "tries",
-    "delay",
-    "max_delay",
-    "backoff",
-    "jitter",
-    "logger",
-    "fargs",
-    "fkwargs",
-    "f",
-}
+_RETRY_OPTIONS = {*"exceptions tries delay max_delay backoff jitter logger fargs fkwargs f".split()}
 
 
 def retry(use: Use, label: str) -> Loop | None:
@@ -268,8 +254,8 @@ def retry(use: Use, label: str) -> Loop | None:
         loop.waits = "none"
     elif jitter is not UNKNOWN:
         loop.waits = "fixed" if jitter == 0 else "jittered"
-    loop.catches = use.names.exceptions(use.arg("exceptions", skipped))
-    loop.everything = loop.catches == ("Exception",) or (loop.catches is None and not use.open)
+    loop.retry_errors(use.names.exceptions(use.arg("exceptions", skipped)))
+    loop.everything = loop.everything or (loop.catches is None and not use.open)
     return loop
 
 
@@ -279,14 +265,10 @@ def retrying(use: Use, label: str) -> Loop:
         return loop
     given = set(use.keywords)
     loop.bounded = bool(given & {"stop_max_attempt_number", "stop_max_delay", "stop_func", "stop"})
+    growing = {f"wait_{name}" for name in ("exponential_multiplier", "exponential_max", "incrementing_start")}
     if given & {"wait_random_min", "wait_random_max", "wait_jitter_max"}:
         loop.waits = "jittered"
-    elif given & {
-        "wait_fixed",
-        "wait_exponential_multiplier",
-        "wait_exponential_max",
-        "wait_incrementing_start",
-    }:
+    elif given & {"wait_fixed", *growing}:
         loop.waits = "fixed"
     elif not given & {"wait_func", "wait"}:
         loop.waits = "none"
@@ -307,8 +289,7 @@ def celery(use: Use, label: str) -> Loop | None:
     loop.bounded = use.value("max_retries", 3) is not None
     waits = use.value("retry_backoff", False)
     loop.waits = "jittered" if waits and use.value("retry_jitter", True) is True else None
-    loop.catches = use.names.exceptions(caught)
-    loop.everything = loop.catches == ("Exception",)
+    loop.retry_errors(use.names.exceptions(caught))
     return loop
 
 
@@ -318,21 +299,13 @@ GENERAL = {"tenacity", "backoff", "stamina", "retry", "retrying"}
 BLIND_TO_GENERATORS = GENERAL - {"stamina"}
 
 READERS: dict[str, Reader] = {
-    "celery.shared_task": celery,
-    "app.task": celery,
-    "celery_app.task": celery,
-    "celery.task": celery,
-    "tenacity.retry": tenacity,
-    "tenacity.Retrying": tenacity,
-    "tenacity.AsyncRetrying": tenacity,
-    "tenacity.asyncio.AsyncRetrying": tenacity,
-    "backoff.on_exception": backoff,
-    "backoff.on_predicate": backoff,
-    "stamina.retry": stamina,
-    "stamina.retry_context": stamina,
-    "retry.retry": retry,
-    "retry.api.retry": retry,
-    "retry.retry_call": retry,
-    "retry.api.retry_call": retry,
+    **dict.fromkeys(("celery.shared_task", "app.task", "celery_app.task", "celery.task"), celery),
+    **{
+        f"tenacity.{name}": tenacity
+        for name in ("retry", "Retrying", "AsyncRetrying", "asyncio.AsyncRetrying")
+    },
+    **dict.fromkeys(("backoff.on_exception", "backoff.on_predicate"), backoff),
+    **dict.fromkeys(("stamina.retry", "stamina.retry_context"), stamina),
+    **{f"retry.{name}": retry for name in ("retry", "api.retry", "retry_call", "api.retry_call")},
     "retrying.retry": retrying,
 }

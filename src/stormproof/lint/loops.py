@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 #: Failures of what has yet to appear or to change: a retry of these alone is a poll.
 NOT_THERE = re.compile(
-    r".*(NotFound|NotReady|DoesNotExist|NoSuch\w+|Waiter\w*|\w*Conflict\w*|BadRequest\w*|\w*Initializ\w*|"
+    r"(NotFound|NotReady|DoesNotExist|NoSuch\w+|Waiter\w*|\w*Conflict\w*|BadRequest\w*|\w*Initializ\w*|"
     r"\w*Undeliverable|Want(Read|Write)\w*|Pending\w*|InProgress\w*|NotFinished\w*|NotCompleted?\w*|NotDone\w*|"
-    r"StillRunning\w*|(Still)?Waiting\w*|NotEmpty\w*)"
+    r"StillRunning\w*|(Still)?Waiting\w*|NotEmpty\w*)$"
 )
 #: Names of functions that wait for what their caller has started or deletes: each for its own, not a crowd.
 _AWAITS = re.compile(
@@ -147,15 +147,21 @@ class Loop:
     body: list[ast.stmt] = field(default_factory=list)
     places: dict[str, Place] = field(default_factory=dict)
 
+    def retry_errors(self, names: tuple[str, ...] | None) -> None:
+        """Note that it retries the errors of these names; ``None``: they are unknown."""
+        self.catches = names
+        self.everything = names == ("Exception",)
+
+    def retries_only(self, *meanings: re.Pattern[str]) -> bool:
+        """Return True if each of the errors that it names is one of these."""
+        matched = (any(meaning.search(name) for meaning in meanings) for name in self.catches or ())
+        return bool(self.catches) and all(matched)
+
     @property
     def is_a_poll(self) -> bool:
         """Return True if it waits for a state: a result, something to appear, or what it is named after."""
-        awaited = bool(self.catches) and all(map(NOT_THERE.fullmatch, self.catches or ()))
-        return (
-            self.polls
-            or awaited
-            or any(f.awaits_a_state for f in (self.function, self.maker) if f is not None)
-        )
+        named = any(f.awaits_a_state for f in (self.function, self.maker) if f is not None)
+        return self.polls or named or self.retries_only(NOT_THERE)
 
     def at(self, name: str) -> Place:
         """Return the place to point to for ``name``; without one, that of the whole retry."""

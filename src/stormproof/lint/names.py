@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import Any
 
 #: A value that the text does not show.
 UNKNOWN: Any = type("Unknown", (), {"__repr__": lambda self: "UNKNOWN", "__bool__": lambda self: False})()
 
 
-_CONDITIONS = (
-    "if_exception if_exception_type if_not_exception_type unless_exception_type if_exception_cause_type "
-    "if_exception_message if_not_exception_message if_result if_not_result any all always never"
-)
-_STOPS = "after_attempt after_delay before_delay any all never when_event_set"
-_WAITS = (
-    "fixed none random combine chain incrementing exponential random_exponential full_jitter "
-    "exponential_jitter exception"
-)
-_TENACITY = [
-    *"retry Retrying AsyncRetrying RetryError TryAgain RetryCallState".split(),
-    *"before_log after_log before_sleep_log".split(),
-    *(f"retry_{name}" for name in _CONDITIONS.split()),
-    *(f"stop_{name}" for name in _STOPS.split()),
-    *(f"wait_{name}" for name in _WAITS.split()),
-]
 #: What ``from ... import *`` binds, as far as readers look for it.
 STARS = {
-    "tenacity": _TENACITY,
-    "backoff": "on_exception on_predicate expo fibo constant runtime full_jitter random_jitter".split(),
-    "stamina": "retry retry_context RetryingCaller AsyncRetryingCaller".split(),
-    "retrying": ["retry"],
+    "tenacity": r"(Async)?Retrying|RetryError|TryAgain|retry|(retry|stop|wait|before|after)_\w+",
+    "backoff": r"on_exception|on_predicate|expo|fibo|constant|runtime|full_jitter|random_jitter",
+    "stamina": r"retry|retry_context|(Async)?RetryingCaller",
+    "retrying": r"retry",
 }
 #: The drop-ins are read as what they stand in for.
 _DROP_INS = "stormproof.compat."
@@ -41,6 +26,8 @@ class Names:
 
     def __init__(self) -> None:
         self.imports: dict[str, str] = {}
+        #: Libraries of `STARS` all of whose names are imported.
+        self._stars: list[str] = []
         self._constants: dict[str, ast.expr | None] = {}
 
     def add_import(self, node: ast.Import | ast.ImportFrom) -> None:
@@ -51,9 +38,7 @@ class Names:
         elif node.level == 0 and node.module:
             for alias in node.names:
                 if alias.name == "*":
-                    module = node.module.removeprefix(_DROP_INS)
-                    for name in STARS.get(module, ()):
-                        self.imports.setdefault(name, f"{module}.{name}")
+                    self._stars.append(node.module.removeprefix(_DROP_INS))
                 else:
                     self.imports[alias.asname or alias.name] = f"{node.module}.{alias.name}"
 
@@ -69,8 +54,14 @@ class Names:
             node = node.value
         if not isinstance(node, ast.Name):
             return None
-        parts.append(self.imports.get(node.id, node.id))
+        parts.append(self.origin(node.id))
         return ".".join(reversed(parts)).removeprefix(_DROP_INS)
+
+    def origin(self, name: str) -> str:
+        """Return the dotted name of what ``name`` is imported from; itself if it is not imported."""
+        stars = (star for star in self._stars if re.fullmatch(STARS.get(star, "$"), name))
+        star = next(stars, None)
+        return self.imports.get(name, name if star is None else f"{star}.{name}")
 
     def follow(self, node: ast.expr) -> ast.expr:
         """The expression that a module-level constant stands for, else ``node`` itself."""

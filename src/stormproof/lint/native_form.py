@@ -53,17 +53,15 @@ class Decorator:
             node = self.positional[position]
         if node is None:
             return default
-        return _literal(node)
+        return node.evaluated_value if isinstance(node, (cst.Integer, cst.Float)) else None
 
     def exceptions(self, node: cst.BaseExpression | None) -> str | None:
         """Return the text of an exception type, or of a tuple of them."""
-        items = [node]
-        if isinstance(node, cst.Tuple):
-            items = [element.value for element in node.elements if isinstance(element, cst.Element)]
+        items = [element.value for element in node.elements] if isinstance(node, cst.Tuple) else [node]
         if (
             not items
-            or not all(isinstance(item, (cst.Name, cst.Attribute)) for item in items)
             or node is None
+            or not all(isinstance(item, (cst.Name, cst.Attribute)) for item in items)
         ):
             return None
         # A name in lower case may be a callable, which other libraries ask in other ways.
@@ -72,19 +70,17 @@ class Decorator:
         return self.code_of(node) if certain else None
 
 
-def _literal(node: cst.BaseExpression) -> float | None:
-    if isinstance(node, (cst.Integer, cst.Float)):
-        return node.evaluated_value
-    return None
-
-
 def _spelt(number: float) -> str:
     return str(int(number)) if number == int(number) else repr(number)
 
 
-def _exponential(base: float, factor: float, cap: float | None, jitter: str, least: float = 0) -> str | None:
-    """Return an ``Exponential``; without a maximum, or where the options do not fit it, ``None``."""
-    if cap is None or not 0 < base <= cap or factor < 1 or not 0 <= least <= cap:
+def _exponential(
+    base: float | None, factor: float | None, cap: float | None, jitter: str, least: float | None = 0
+) -> str | None:
+    """Return an ``Exponential``; ``None`` where an option is unknown, or they do not fit it."""
+    if base is None or factor is None or cap is None or least is None:
+        return None
+    if not 0 < base <= cap or factor < 1 or not 0 <= least <= cap:
         return None
     options = [f"base={_spelt(base)}"]
     options += [f"factor={_spelt(factor)}"] if factor != 2 else []
@@ -94,11 +90,13 @@ def _exponential(base: float, factor: float, cap: float | None, jitter: str, lea
     return f"stormproof.Exponential({', '.join(options)})"
 
 
-def _arguments(on: str, attempts: int, wait: str) -> list[str]:
+def _arguments(on: str | None, attempts: float | None, wait: str | None) -> list[str] | None:
     """Return what ``stormproof.retry`` is given. A single call may use all its attempts, as before."""
-    given = [f"on={on}", f"attempts={attempts}", f"backoff={wait}", "within=None"]
+    if on is None or attempts is None or attempts < 1 or attempts != int(attempts) or wait is None:
+        return None
+    given = [f"on={on}", f"attempts={int(attempts)}", f"backoff={wait}", "within=None"]
     if attempts - 1 > Budget().burst:
-        given.append(f"budget=stormproof.Budget(burst={attempts - 1})")
+        given.append(f"budget=stormproof.Budget(burst={int(attempts) - 1})")
     return given
 
 
@@ -113,17 +111,13 @@ def tenacity(use: Decorator) -> list[str] | None:
     stop = use.inner(use.keywords["stop"], "tenacity") if "stop" in use.keywords else None
     if stop is None or stop[0] != "stop_after_attempt":
         return None
-    attempts = stop[1].number("max_attempt_number", 0)
     on: str | None = "Exception"
     if "retry" in use.keywords:
         retry = use.inner(use.keywords["retry"], "tenacity")
         if retry is None or retry[0] != "retry_if_exception_type" or len(retry[1].positional) != 1:
             return None
         on = use.exceptions(retry[1].positional[0])
-    wait = _tenacity_wait(use)
-    if on is None or attempts is None or attempts < 1 or attempts != int(attempts) or wait is None:
-        return None
-    return _arguments(on, int(attempts), wait)
+    return _arguments(on, stop[1].number("max_attempt_number", 0), _tenacity_wait(use))
 
 
 def _tenacity_wait(use: Decorator) -> str | None:
@@ -142,8 +136,6 @@ def _tenacity_wait(use: Decorator) -> str | None:
         return None
     base, cap = schedule.number("multiplier", 0, 1.0), schedule.number("max", 1)
     factor, least = schedule.number("exp_base", 2, 2.0), schedule.number("min", 3, 0.0)
-    if base is None or factor is None or least is None:
-        return None
     if name == "wait_random_exponential":
         # tenacity draws from min to the ceiling; ours draws from 0 and lifts.
         return None if least else _exponential(base, factor, cap, "full")
@@ -156,7 +148,6 @@ def backoff(use: Decorator) -> list[str] | None:
     if len(use.positional) != 2 or not set(use.keywords) <= known or not use.is_whole:
         return None
     maker, on = use.name_of(use.positional[0]), use.exceptions(use.positional[1])
-    tries = use.number("max_tries")
     jitter = use.keywords.get("jitter")
     plain = jitter is not None and use.code_of(jitter) == "None"
     if jitter is not None and not plain and use.name_of(jitter) != "backoff.full_jitter":
@@ -165,16 +156,13 @@ def backoff(use: Decorator) -> list[str] | None:
     wait: str | None = None
     if maker == "backoff.expo" and "interval" not in use.keywords:
         base, factor = use.number("factor", default=1.0), use.number("base", default=2.0)
-        if base is not None and factor is not None:
-            wait = _exponential(base, factor, use.number("max_value"), spread)
+        wait = _exponential(base, factor, use.number("max_value"), spread)
     elif maker == "backoff.constant" and set(use.keywords) <= {"max_tries", "interval", "jitter"}:
         seconds = use.number("interval", default=1.0)
         if seconds is not None:
             jittered = "" if plain else ', jitter="full"'
             wait = f"stormproof.Constant({_spelt(seconds)}{jittered})"
-    if on is None or tries is None or tries < 1 or tries != int(tries) or wait is None:
-        return None
-    return _arguments(on, int(tries), wait)
+    return _arguments(on, use.number("max_tries"), wait)
 
 
 def stamina(use: Decorator) -> list[str] | None:
@@ -188,10 +176,7 @@ def stamina(use: Decorator) -> list[str] | None:
     on, attempts = use.exceptions(use.keywords.get("on")), use.number("attempts", default=10.0)
     base, cap = use.number("wait_initial", default=0.1), use.number("wait_max", default=5.0)
     factor = use.number("wait_exp_base", default=2.0)
-    if on is None or base is None or factor is None or attempts is None or attempts < 1:
-        return None
-    wait = _exponential(base, factor, cap, "none")
-    return None if wait is None else _arguments(on, int(attempts), wait)
+    return _arguments(on, attempts, _exponential(base, factor, cap, "none"))
 
 
 #: The decorators, by their qualified names.

@@ -41,8 +41,7 @@ def stormproof_retry(use: Use, label: str) -> Loop:
         loop.budget = _budget(use, budget)
         loop.places["budget"] = Place.of(budget)
     if on is not None:
-        loop.catches = use.names.exceptions(on)
-        loop.everything = loop.catches == ("Exception",)
+        loop.retry_errors(use.names.exceptions(on))
         loop.places["catches"] = Place.of(on)
     return loop
 

@@ -70,8 +70,7 @@ def _loops(row: Pipeline, named: Any, lines: list[str]) -> list[Loop]:
     loop.waits = _waits(waits)
     loop.first_wait_s = waits[0].low
     loop.budget = _budget(retry)
-    loop.catches = _names(_at(named, (*spot.path, "on")))
-    loop.everything = loop.catches == ("Exception",)
+    loop.retry_errors(_names(_at(named, (*spot.path, "on"))))
     loop.places = {
         name: _place(_inner(spot, key), lines)
         for name, key in (

@@ -76,11 +76,8 @@ def _any_of(libraries: Iterable[str]) -> re.Pattern[str]:
 
 _SHARED_NETWORKS = _any_of(_NETWORK_LIBRARIES)
 _NETWORKS = _any_of((*_NETWORK_LIBRARIES, *_SESSION_LIBRARIES))
-_STDLIB_NETWORKS = {name.partition(".")[0] for name in (*_NETWORK_LIBRARIES, *_SESSION_LIBRARIES)} | {
-    "socketserver",
-    "ssl",
-    "asyncio",
-}
+_STDLIB_NETWORKS = {name.partition(".")[0] for name in (*_NETWORK_LIBRARIES, *_SESSION_LIBRARIES)}
+_STDLIB_NETWORKS |= {"socketserver", "ssl", "asyncio"}
 #: Packages about this machine: its files, devices, processes and data in memory.
 _LOCAL_LIBRARIES = sys.stdlib_module_names - _STDLIB_NETWORKS | {
     *"psutil serial usb pyroute2 filelock fasteners portalocker oslo_concurrency pexpect libvirt".split(),
@@ -119,10 +116,8 @@ _BUILTINS = frozenset(
         *"raw_input unicode xrange long basestring unichr reduce file cmp get_ipython display".split(),
     }
 )
-_CONNECTION_ERRORS = {
-    name
-    for name, value in vars(builtins).items()
-    if isinstance(value, type) and issubclass(value, ConnectionError)
+_CONNECTION_ERRORS = {"ConnectionError", "BrokenPipeError"} | {
+    f"Connection{how}Error" for how in ("Aborted", "Refused", "Reset")
 }
 #: Modules whose star import gives names of retries and sleeps alone.
 _KNOWN_STARS = {"tenacity", "backoff", "stamina", "time", "random"}
@@ -182,7 +177,8 @@ class Reach:
             return False
         hidden: set[int] = set()
         if not self._guesses and retried is not None:
-            if function is not None and _is_of_its_own(function):
+            # It asks its user, or starts the process that it then waits for.
+            if function is not None and any(name_of(call.func) in _ASKS | _STARTS for call in function.calls):
                 return False
             hidden = handled_calls(body, retried)
         every = [call for call in calls_in(body) if not self._stays(call)]
@@ -262,7 +258,8 @@ class Reach:
         root = _chain(call.func)[0]
         is_sample = self._guesses or max((n.end_lineno or 0 for n in self._tree.body), default=0) <= _SAMPLE
         known = self._defined | _BUILTINS | sys.stdlib_module_names
-        return bool(root) and is_sample and not self._has_star and root not in known
+        is_bound = root in known or self._names.origin(root) != root
+        return bool(root) and is_sample and not (self._has_star or is_bound)
 
     def _is_given(self, call: ast.Call) -> bool:
         """Return True if ``call`` calls what a ``def retry_...(fn)`` around it was given, or a ``call``."""
@@ -419,11 +416,6 @@ def _is_http_call(call: ast.Call) -> bool:
 def _function_says_remote(function: Function) -> bool:
     names = (function.name, function.owner or "")
     return _says(_SAYS_REMOTE, *names) and not _says(_SAYS_LOCAL, *names)
-
-
-def _is_of_its_own(function: Function) -> bool:
-    """Return True if ``function`` asks its user, or starts the process that it then waits for."""
-    return any(name_of(call.func) in _ASKS | _STARTS for call in function.calls)
 
 
 def _is_own_machine(node: ast.AST) -> bool:

@@ -27,7 +27,7 @@ def _sdk(release: str, constructors: str, default: str, *options: str) -> Sdk:
 #: stripe is not here: a ``StripeClient`` of stripe 16.1 retries only if it is given ``max_network_retries``.
 SDKS = (
     _sdk("openai 3.51", r"openai\.(Async)?(Azure)?OpenAI\w*", "2 retries", "max_retries"),
-    _sdk("anthropic 2.9", r"anthropic\.(Async)?Anthropic\w*", "2 retries", "max_retries"),
+    _sdk("anthropic 2.10", r"anthropic\.(Async)?Anthropic\w*", "2 retries", "max_retries"),
     _sdk("groq 1.7", r"groq\.(Async)?Groq", "2 retries", "max_retries"),
     _sdk("boto3 1.44", r"boto3\.(client|resource)", "2 retries", "config"),
     _sdk("google-cloud-storage 3.17", r"google\.cloud\.storage\.Client", "for up to 120 s", "client_options"),

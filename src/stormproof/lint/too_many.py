@@ -34,7 +34,8 @@ def in_loop(node: Rounds, attempt: ast.Try, retried: Sequence[str], text: str) -
         branch = _branch_of_429(choice)
         if branch is not None and always_leaves(branch):
             raised = _raised(branch[-1])
-            caught = {name.rpartition(".")[2] for name in retried} if _holds(attempt.body, choice) else set()
+            is_tried = any(inner is choice for inner in walk(attempt.body))
+            caught = {name.rpartition(".")[2] for name in retried} if is_tried else set()
             if raised is None or not caught & {raised, *_BROAD}:
                 spared |= {id(inner) for inner in ast.walk(choice.test)}
     constants = [n for n in walk(node.body) if isinstance(n, ast.Constant) and n.value in (429, "429")]
@@ -96,7 +97,3 @@ def _raised(statement: ast.stmt) -> str | None:
         return None
     error = statement.exc
     return "" if error is None else name_of(error.func if isinstance(error, ast.Call) else error)
-
-
-def _holds(body: Sequence[ast.AST], node: ast.AST) -> bool:
-    return any(inner is node for inner in walk(body))

@@ -20,17 +20,13 @@ def configure() -> None:
         logger.setLevel(logging.INFO)
 
 
-def backoff_handler(logger: _MaybeLogger, level: int) -> Handler | None:
-    """Return a handler that logs "Backing off f(...) for 1.0s (reason)"; None without a logger."""
-    return _handler(logger, level, "Backing off %s(...) for %.1fs (%s)", "wait")
+#: Texts of the default handlers, each with the detail that it shows.
+BACKOFF = ("Backing off %s(...) for %.1fs (%s)", "wait")
+GIVEUP = ("Giving up %s(...) after %d tries (%s)", "tries")
 
 
-def giveup_handler(logger: _MaybeLogger, level: int) -> Handler | None:
-    """Return a handler that logs "Giving up f(...) after 3 tries (reason)"; None without a logger."""
-    return _handler(logger, level, "Giving up %s(...) after %d tries (%s)", "tries")
-
-
-def _handler(logger: _MaybeLogger, level: int, text: str, figure: str) -> Handler | None:
+def handler(logger: _MaybeLogger, level: int, text: str, figure: str) -> Handler | None:
+    """Return a handler that logs ``text``, such as `BACKOFF`; None without a logger."""
     log: Any = logging.getLogger(logger) if isinstance(logger, str) else logger
     if log is None:
         return None

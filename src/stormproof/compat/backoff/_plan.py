@@ -70,8 +70,10 @@ def make_plan(
         **options,
         on_try=_handlers("on_try", on_try),
         on_success=_handlers("on_success", on_success),
-        on_backoff=_handlers("on_backoff", on_backoff, _log.backoff_handler(logger, backoff_log_level)),
-        on_giveup=_handlers("on_giveup", on_giveup, _log.giveup_handler(logger, giveup_log_level)),
+        on_backoff=_handlers(
+            "on_backoff", on_backoff, _log.handler(logger, backoff_log_level, *_log.BACKOFF)
+        ),
+        on_giveup=_handlers("on_giveup", on_giveup, _log.handler(logger, giveup_log_level, *_log.GIVEUP)),
         exception=exception if isinstance(exception, type) else tuple(exception),
         giveup=giveup,
         raise_on_giveup=raise_on_giveup,

@@ -22,7 +22,6 @@ from ._config import CONFIG
 from .instrumentation._data import RetryDetails, guess_name
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
     from ..._strategies.budget.allowance import Allowance
@@ -63,13 +62,8 @@ class Attempt:
     def __enter__(self) -> None:
         """Begin the attempt."""
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool | None:
-        caught: bool | None = self._manager.__exit__(exc_type, exc_value, traceback)
+    def __exit__(self, *details: object) -> bool | None:
+        caught: bool | None = self._manager.__exit__(*details)
         return caught
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .retry import names_interrupts
 
@@ -38,10 +38,5 @@ class AttemptManager:
     async def __aenter__(self) -> None:
         """Begin the attempt."""
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool | None:
-        return self.__exit__(exc_type, exc_value, traceback)
+    async def __aexit__(self, *details: Any) -> bool | None:
+        return self.__exit__(*details)
