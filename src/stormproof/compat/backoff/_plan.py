@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 _Handlers = Handler | Iterable[Handler] | None
 
 
+def never(_error: BaseException) -> bool:
+    """Return False: the default ``giveup``."""
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Options of one decorator or block. Without a ``predicate`` no result is retried."""
@@ -31,9 +36,9 @@ class Plan:
     on_backoff: tuple[Handler, ...]
     on_giveup: tuple[Handler, ...]
     exception: Any
-    giveup: Handler
-    raise_on_giveup: bool
-    predicate: Handler | None
+    giveup: Handler = never
+    raise_on_giveup: bool = True
+    predicate: Handler | None = None
 
     @property
     def ignores_results(self) -> bool:
@@ -41,44 +46,21 @@ class Plan:
         return self.predicate is None and not self.on_success
 
 
-def never(_error: BaseException) -> bool:
-    """Return False: the default ``giveup``."""
-    return False
-
-
 def make_plan(
-    owner: str,
-    *,
-    on_try: _Handlers,
-    on_success: _Handlers,
-    on_backoff: _Handlers,
-    on_giveup: _Handlers,
-    logger: _MaybeLogger,
-    backoff_log_level: int,
-    giveup_log_level: int,
-    exception: Any = (),
-    giveup: Handler = never,
-    raise_on_giveup: bool = True,
-    predicate: Handler | None = None,
-    **options: Any,
+    owner: str, *, logger: _MaybeLogger, backoff_log_level: int, giveup_log_level: int, **options: Any
 ) -> Plan:
-    """Return the plan of the options given to ``owner``; a `Plan` keeps ``options`` as they are."""
+    """Return the plan of the options given to ``owner``: handlers in rows, the default ones first."""
     for field in ("max_tries", "max_time", "jitter"):
         if is_async(options[field]):
             raise TypeError(f"{owner}: {field} must not be a coroutine function, got {options[field]!r}")
-    return Plan(
-        **options,
-        on_try=_handlers("on_try", on_try),
-        on_success=_handlers("on_success", on_success),
-        on_backoff=_handlers(
-            "on_backoff", on_backoff, _log.handler(logger, backoff_log_level, *_log.BACKOFF)
-        ),
-        on_giveup=_handlers("on_giveup", on_giveup, _log.handler(logger, giveup_log_level, *_log.GIVEUP)),
-        exception=exception if isinstance(exception, type) else tuple(exception),
-        giveup=giveup,
-        raise_on_giveup=raise_on_giveup,
-        predicate=predicate,
-    )
+    first = {
+        "on_backoff": _log.handler(logger, backoff_log_level, *_log.BACKOFF),
+        "on_giveup": _log.handler(logger, giveup_log_level, *_log.GIVEUP),
+    }
+    for field in ("on_try", "on_success", "on_backoff", "on_giveup"):
+        options[field] = _handlers(field, options[field], first.get(field))
+    exception = options.pop("exception", ())
+    return Plan(**options, exception=exception if isinstance(exception, type) else tuple(exception))
 
 
 def _handlers(field: str, given: _Handlers, default: Handler | None = None) -> tuple[Handler, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from ._core import Duration, ExcOrBackoffHook, _RetryContextIterator
@@ -48,36 +49,26 @@ def retry(
     return decorate
 
 
+@dataclass(repr=False, eq=False)
 class _Caller:
     """Options to call functions with."""
 
-    def __init__(
-        self,
-        attempts: int | None = 10,
-        timeout: Duration | None = 45.0,
-        wait_initial: Duration = 0.1,
-        wait_max: Duration = 5.0,
-        wait_jitter: Duration = 1.0,
-        wait_exp_base: float = 2,
-        *,
-        budget: Allowance | None = None,
-    ) -> None:
-        self._options = {
-            "attempts": attempts,
-            "timeout": timeout,
-            "wait_exp_base": wait_exp_base,
-            "wait_initial": wait_initial,
-            "wait_jitter": wait_jitter,
-            "wait_max": wait_max,
-        }
-        self._budget = budget
+    attempts: int | None = 10
+    timeout: Duration | None = 45.0
+    wait_initial: Duration = 0.1
+    wait_max: Duration = 5.0
+    wait_jitter: Duration = 1.0
+    wait_exp_base: float = 2
+    _: KW_ONLY
+    budget: Allowance | None = None
 
     def __repr__(self) -> str:
-        options = ", ".join(f"{name}={value!r}" for name, value in self._options.items())
+        given = sorted(vars(self).items())
+        options = ", ".join(f"{name}={value!r}" for name, value in given if name != "budget")
         return f"<{type(self).__name__}({options})>"
 
-    def _wrap(self, on: object, fn: Callable[..., Any]) -> Any:
-        return wrap(retry_context(on, **self._options, budget=self._budget), fn)  # type: ignore[arg-type]
+    def _wrap(self, on: ExcOrBackoffHook, fn: Callable[..., Any]) -> Any:
+        return wrap(retry_context(on, **vars(self)), fn)
 
 
 class RetryingCaller(_Caller):

@@ -24,6 +24,18 @@ class RetryDetails:
     waited_so_far: float
     caused_by: Exception
 
+    def as_log(self) -> dict[str, object]:
+        """Return what the log hooks write."""
+        return {
+            "callable": self.name,
+            "args": tuple(map(repr, self.args)),
+            "kwargs": dict(self.kwargs),
+            "retry_num": self.retry_num,
+            "caused_by": repr(self.caused_by),
+            "wait_for": round(self.wait_for, 2),
+            "waited_so_far": round(self.waited_so_far, 2),
+        }
+
 
 class RetryHook(Protocol):
     """Called when a retry is scheduled. A context manager it returns is entered, and left after the wait."""

@@ -12,19 +12,8 @@ def init_logging(log_level: int = 30) -> RetryHook:
     logger = logging.getLogger("stamina")
 
     def log_retries(details: RetryDetails) -> None:
-        logger.log(
-            log_level,
-            "stamina.retry_scheduled",
-            extra={
-                "stamina.callable": details.name,
-                "stamina.args": tuple(map(repr, details.args)),
-                "stamina.kwargs": dict(details.kwargs),
-                "stamina.retry_num": details.retry_num,
-                "stamina.caused_by": repr(details.caused_by),
-                "stamina.wait_for": round(details.wait_for, 2),
-                "stamina.waited_so_far": round(details.waited_so_far, 2),
-            },
-        )
+        extra = {f"stamina.{name}": value for name, value in details.as_log().items()}
+        logger.log(log_level, "stamina.retry_scheduled", extra=extra)
 
     return log_retries
 

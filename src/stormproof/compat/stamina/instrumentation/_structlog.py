@@ -12,16 +12,7 @@ def init_structlog() -> RetryHook:
     logger = structlog.get_logger("stamina")
 
     def log_retries(details: RetryDetails) -> None:
-        logger.warning(
-            "stamina.retry_scheduled",
-            callable=details.name,
-            args=tuple(map(repr, details.args)),
-            kwargs=dict(details.kwargs),
-            retry_num=details.retry_num,
-            caused_by=repr(details.caused_by),
-            wait_for=round(details.wait_for, 2),
-            waited_so_far=round(details.waited_so_far, 2),
-        )
+        logger.warning("stamina.retry_scheduled", **details.as_log())
 
     return log_retries
 
