@@ -89,12 +89,6 @@ _ALL = (
         ("-o", "addopts="),
     ),
     Package("gwosc==0.8.3", "gwosc", ("gwosc/tests",), ("requests-mock", "pytest-socket")),
-    Package(
-        "toloka-kit==1.2.3",
-        "src",
-        ("tests",),
-        ("pytest-asyncio", "pytest-mock", "requests-mock", "respx", "freezegun", "pandas"),
-    ),
 )  # fmt: skip
 PACKAGES = {package.name: package for package in _ALL}
 
