@@ -7,6 +7,7 @@ tests patch: ``time.sleep``, ``asyncio.sleep``, ``random.random``, ``random.unif
 ``._next_wait`` / ``._maybe_call`` with their twins under ``backoff._async``.
 
 Of python-backoff 3.0 it has ``on_try``, ``decay``, ``retry_context``, ``aretry_context`` and ``Attempt``.
+The two contexts return one kind of object, not generators: it serves ``for`` and ``async for``.
 Where the two differ the decorators do as 2.2.1 does: ``elapsed`` is read before each try (``on_try`` is given
 the reading before that), not after it. Blocks, which 2.2.1 does not have, read it after.
 
