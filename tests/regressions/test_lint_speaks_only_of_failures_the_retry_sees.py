@@ -203,7 +203,7 @@ def test_condition_by_name_does_not_show_that_a_sent_post_is_sent_again(
         ("return load(requests.request('GET', url))", True),
     ],
 )
-def test_making_a_request_is_no_evidence_that_it_is_sent(text: str, certain: bool) -> None:
+def test_request_that_is_only_made_is_not_evidence_that_it_is_sent(text: str, certain: bool) -> None:
     source = f"""
     from pages import load
 
@@ -269,7 +269,7 @@ def load(site, limit):
         ({"handler": "if error.status == 404: raise"}, True),
     ],
 )
-def test_poll_by_its_names_or_its_status_is_no_retry(changed: dict[str, str], certain: bool) -> None:
+def test_poll_by_its_names_or_its_status_is_not_a_retry(changed: dict[str, str], certain: bool) -> None:
     plain = {"rounds": "3", "body": "return requests.get(site)", "handler": "pass", "pause": "1"}
     assert codes(ROUNDS.format(**plain | changed)) == ({"SP009"} if certain else set())
 

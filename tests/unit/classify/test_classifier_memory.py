@@ -20,7 +20,7 @@ def test_verdict_is_kept_for_errors_with_nothing_but_a_type() -> None:
     assert own(KeyError()) is own.known[KeyError] is not verdict
 
 
-def test_verdict_of_an_answer_that_is_no_error_is_not_kept() -> None:
+def test_verdict_of_an_answer_that_is_not_an_error_is_not_kept() -> None:
     own = Classifier()
     own(503)
     own(None)

@@ -227,7 +227,7 @@ def test_generator_functions_are_refused_with_advice() -> None:
 
 
 @pytest.mark.parametrize("executor", [ThreadPoolExecutor, object(), None], ids=repr)
-def test_what_is_no_executor_is_refused(executor: Any) -> None:
+def test_object_that_is_not_an_executor_is_refused(executor: Any) -> None:
     with pytest.raises(TypeError, match=r"^carry: "):
         sp.carry(executor)
 

@@ -112,7 +112,7 @@ def test_first_tries_are_counted_without_an_event(scrape) -> None:
     assert scrape().get("attempts_total", operation="prom-first") == 501
 
 
-def test_first_tries_are_counted_once_beside_a_thorough_subscriber(scrape) -> None:
+def test_first_tries_are_counted_once_beside_a_subscriber_to_all(scrape) -> None:
     events = []
     unsubscribe = sp.subscribe(events.append)
 

@@ -107,7 +107,7 @@ def test_refusal_is_emitted_by_what_became_of_it(clock: sp.testing.FakeClock, ob
     ]
 
 
-def test_observe_that_is_no_flag_is_refused_by_name() -> None:
+def test_observe_that_is_not_a_bool_is_refused() -> None:
     with pytest.raises(TypeError, match=r"^Throttle: observe must"):
         sp.Throttle(observe="yes")  # type: ignore[arg-type]
 

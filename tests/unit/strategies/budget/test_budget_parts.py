@@ -35,7 +35,7 @@ def drain(budget: Any) -> None:
 
 @each_kind
 @pytest.mark.parametrize("option", ["rng", "clock"])
-def test_what_is_no_source_of_chance_or_time_is_refused_by_name(kind: str, option: str) -> None:
+def test_option_that_is_not_a_clock_or_a_source_of_randomness_is_refused(kind: str, option: str) -> None:
     with pytest.raises((TypeError, ValueError), match=rf"^{kind}: {option} must"):
         KINDS[kind](**{option: "noon"})
 

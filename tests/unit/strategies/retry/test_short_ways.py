@@ -138,7 +138,7 @@ def test_policy_call_refuses_a_coroutine_function_before_and_after_its_first_use
 
 @pytest.mark.parametrize("strategies", [(sp.Retry(on=Own, backoff=sp.Constant(0)),), (sp.Breaker(),), ()])
 @pytest.mark.parametrize("is_off", [False, True])
-def test_policy_call_refuses_whatever_gives_a_coroutine(strategies: tuple[Any, ...], is_off: bool) -> None:
+def test_policy_call_refuses_all_that_return_a_coroutine(strategies: tuple[Any, ...], is_off: bool) -> None:
     async def coroutine() -> None: ...
 
     class Caller:
