@@ -70,7 +70,7 @@ def test_retried_generator_starts_with_its_first_item():
     assert next(iterator) == 1
 
 
-def test_empty_generator_and_its_return_value():
+def test_empty_generator_is_retried_and_keeps_its_return_value():
     source = Failing(1)
 
     @retry()

@@ -150,7 +150,7 @@ def test_nothing_is_given_back_where_the_limit_was_lifted(kind: str) -> None:
 # Tokens that are all but there.
 
 
-def test_what_is_near_grows_with_the_clocks_own_noise() -> None:
+def test_nearness_of_a_token_grows_with_the_clocks_own_noise() -> None:
     assert near(1.0, 0.0) == 1e-9
     assert near(1e6, 1e6) == pytest.approx(2e6 * math.ulp(1e6))
     assert near(1e12, 1e6) == MOST_NEAR
