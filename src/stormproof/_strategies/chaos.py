@@ -17,7 +17,7 @@ from .._runtime import clock as _clock
 from .._runtime.call_template import Template
 from .._runtime.function_kind import function_kind
 from .generator_calls import in_async
-from .protocol import Env, Layer
+from .protocol import CallWrapper, Env
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def chaos(*names: str, rate: float | None = None) -> Switch:
     return Switch(names, None if rate is None else number("chaos", "rate", rate, least=0, most=1))
 
 
-class Chaos(Layer, Options):
+class Chaos(CallWrapper, Options):
     """Hit a share ``rate`` of the calls that ``when(args, kwargs)`` matches, inside ``with chaos():``.
 
     A call that is hit runs ``behaviour()``, waits ``latency`` seconds, and then raises ``fault``,

@@ -6,7 +6,7 @@ from .._context.deadlines import Scope, check
 from .._primitives import options
 from .._primitives.options import Options, Seconds
 from .._runtime.interrupts import Timers
-from .protocol import Env, Layer
+from .protocol import CallWrapper, Env
 from .scoped_call import scoped
 
 TYPE_CHECKING = False
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .protocol import Fn
 
 
-class Deadline(Layer, Options):
+class Deadline(CallWrapper, Options):
     """The strategy: total time for everything inside, retries and waits included.
 
     The clock starts with the call. 0 lets no attempt start.

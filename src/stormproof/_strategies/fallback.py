@@ -9,7 +9,7 @@ from .._primitives.options import Options, source
 from .._runtime.call_template import Template
 from .._runtime.function_kind import function_kind
 from .generator_calls import in_async
-from .protocol import Env, Layer
+from .protocol import CallWrapper, Env
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .protocol import Fn
 
 
-class Fallback(Layer, Options):
+class Fallback(CallWrapper, Options):
     """Return ``value`` when the call inside fails in a way that ``on`` matches.
 
     A callable is called instead: with the error if it takes a positional argument, without if it

@@ -6,7 +6,7 @@ from .._events.key_names import key_text
 from .._primitives.options import count, plain, sync_hook
 from .._runtime.call_template import Template
 from .._runtime.maps import Recent
-from .protocol import Env, Layer, Part
+from .protocol import CallWrapper, Env, Part
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .protocol import Fn
 
 
-class Keyed(Layer):
+class Keyed(CallWrapper):
     """``keyed(template, key=..., limit=...)[key]``: the object of that key, made on first use.
 
     ``template`` is copied with fresh state for each key, or called for a new one when it is a

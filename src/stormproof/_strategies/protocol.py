@@ -66,8 +66,8 @@ class Part:
         return []
 
 
-class Layer(Part):
-    """Strategy that writes its wrapper for both kinds of call in one place."""
+class CallWrapper(Part):
+    """Base of strategies that wrap sync and async calls in one method, `wrap`."""
 
     __slots__ = ()
 

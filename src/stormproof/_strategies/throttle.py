@@ -18,7 +18,7 @@ from .._runtime.clock import timer_of
 from .._runtime.counters import Tally
 from .._runtime.locks import guard
 from .budget.rules import Slices
-from .protocol import Layer
+from .protocol import CallWrapper
 from .stateful import Stateful
 
 TYPE_CHECKING = False
@@ -120,7 +120,7 @@ def rejection(requests: float, accepts: float, k: float) -> float:
     return max(0.0, (requests - k * accepts) / (requests + 1))
 
 
-class Throttle(Layer, Stateful):
+class Throttle(CallWrapper, Stateful):
     """Refuse a call with probability max(0, (requests - ``k`` * accepts) / (requests + 1)).
 
     Both are counted over ``window`` seconds; requests include those refused here. A call is accepted

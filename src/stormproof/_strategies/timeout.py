@@ -8,7 +8,7 @@ from .._primitives.errors import AttemptTimeout, StormproofError
 from .._primitives.options import Options, Seconds, flag
 from .._primitives.options import seconds as _seconds
 from .._runtime.interrupts import Sleeper, Timers
-from .protocol import Env, Layer
+from .protocol import CallWrapper, Env
 from .scoped_call import scoped
 
 TYPE_CHECKING = False
@@ -32,7 +32,7 @@ class AttemptScope(Scope):
         return AttemptTimeout(f"an attempt of {self.name!r} took longer than {self.limit:g} s")
 
 
-class Timeout(Layer, Options):
+class Timeout(CallWrapper, Options):
     """One attempt may take ``seconds``; after that `AttemptTimeout`, and perhaps another attempt.
 
     An async attempt is cancelled. A sync one cannot be interrupted: the ambient deadline inside

@@ -10,7 +10,7 @@ from .._primitives.options import Seconds, count, number, seconds
 from .._runtime.call_template import Template
 from .._runtime.locks import guard
 from .._strategies.budget.other_systems import WindowBudget
-from .._strategies.protocol import Layer
+from .._strategies.protocol import CallWrapper
 from .._strategies.retry.backoff import Constant, Exponential
 from .._strategies.retry.retry import Retry
 from .._strategies.stateful import Stateful
@@ -84,7 +84,7 @@ class _EnvoyCall:
 _call: ContextVar[_EnvoyCall | None] = ContextVar("stormproof_envoy_call", default=None)
 
 
-class EnvoyBudget(Layer, Stateful):
+class EnvoyBudget(CallWrapper, Stateful):
     """Retries in flight <= max(``percent`` / 100 * calls in flight, ``min_concurrency``).
 
     It bounds concurrency and not a rate, so it has to see calls begin and end: it is a strategy, which

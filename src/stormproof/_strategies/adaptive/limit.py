@@ -12,7 +12,7 @@ from ..._runtime import randomness
 from ..._runtime.call_template import Template
 from ..._runtime.clock import current, timer_of
 from ..._runtime.locks import guard
-from ..protocol import Layer
+from ..protocol import CallWrapper
 from ..stateful import Stateful
 from .rules.limits import Aimd, Gradient2, Limit, Vegas
 
@@ -35,7 +35,7 @@ _KINDS: dict[str, tuple[type[Limit], tuple[str, ...]]] = {
 }
 
 
-class AdaptiveLimit(Layer, Stateful):
+class AdaptiveLimit(CallWrapper, Stateful):
     """As many calls at once as the backend copes with; the rest are refused with `Throttled`.
 
     ``kind`` is how it learns: "aimd" from drops alone, "vegas" from the shortest latency seen,

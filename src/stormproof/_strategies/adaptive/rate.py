@@ -19,7 +19,7 @@ from ..._primitives.options import Seconds, number, seconds, validate_clock
 from ..._runtime.call_template import Template
 from ..._runtime.clock import timer_of
 from ..._runtime.locks import guard
-from ..protocol import Layer
+from ..protocol import CallWrapper
 from ..stateful import Stateful
 from .rules.cubic import Cubic, Tokens
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _LOOK_S = 1.0
 
 
-class AdaptiveRate(Layer, Stateful):
+class AdaptiveRate(CallWrapper, Stateful):
     """Send at the rate that the server bears, as learnt from its throttling answers.
 
     Off until the first one: a failure that ``on`` calls a throttle (``Verdict.kind == "throttle"``, as

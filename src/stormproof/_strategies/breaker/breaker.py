@@ -14,7 +14,7 @@ from ..._runtime import randomness
 from ..._runtime.call_template import Template
 from ..._runtime.clock import timer_of
 from ..._runtime.locks import guard
-from ..protocol import Layer
+from ..protocol import CallWrapper
 from ..timeout import Timeout
 from .locked_circuit import BreakerState, LockedCircuit
 from .rules.circuit import Circuit, Counts, default_trip
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .locked_circuit import BreakerMember, Trip
 
 
-class Breaker(Layer, LockedCircuit):
+class Breaker(CallWrapper, LockedCircuit):
     """Closed -> open when, in ``window`` seconds, at least ``min_calls`` calls ended and
     ``failure_ratio`` of them failed; or ``consecutive`` failed in a row; or ``slow_ratio`` took longer
     than ``slow_call`` seconds (calls still running count); or ``trip(counts)`` says so, which replaces

@@ -10,7 +10,7 @@ from ..._primitives.errors import BulkheadFull
 from ..._primitives.options import Seconds, count, flag, label, seconds, shared_name, shared_store
 from ..._runtime.call_template import Template
 from ..._runtime.locks import guard
-from ..protocol import Layer
+from ..protocol import CallWrapper
 from ..stateful import Stateful
 
 TYPE_CHECKING = False
@@ -38,7 +38,7 @@ class _RemovedPlace(Waiter):
         self.granted = True
 
 
-class Bulkhead(Layer, Stateful):
+class Bulkhead(CallWrapper, Stateful):
     """At most ``limit`` calls at once; ``queue`` more wait their turn, first come first served.
 
     ``max_wait`` bounds the time in the queue in seconds; ``None``, and 0 together with a queue,

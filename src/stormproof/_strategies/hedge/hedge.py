@@ -21,7 +21,7 @@ from ..._primitives.options import Seconds, count, flag, hook, seconds
 from ..._runtime.call_template import SHARED_NAMES, Template
 from ..._runtime.locks import guard
 from ..._runtime.strands import MOMENT
-from ..protocol import Layer, Part
+from ..protocol import CallWrapper, Part
 from ..stateful import Stateful
 from .quantile import Sketch
 
@@ -42,7 +42,7 @@ _MAX_HINT_S = 60.0
 _ENOUGH = 20
 
 
-class Hedge(Layer, Stateful):
+class Hedge(CallWrapper, Stateful):
     """Launch another attempt when the first has not answered after ``after`` seconds, up to ``max``
     in all; the first success wins, the others are cancelled.
 

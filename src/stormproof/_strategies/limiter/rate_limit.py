@@ -12,7 +12,7 @@ from ..._primitives.rates import parse
 from ..._runtime.call_template import Template
 from ..generator_calls import is_stream
 from ..keyed import Keyed
-from ..protocol import Env, Layer, Part
+from ..protocol import CallWrapper, Env, Part
 from .limiter import Limiter
 from .waiting import Reservation, await_turn, await_turn_async
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Cost = int | Callable[..., int]
 
 
-class RateLimit(Layer, Options):
+class RateLimit(CallWrapper, Options):
     """Each call takes ``cost`` tokens (1) from ``limiter`` before it starts.
 
     ``limiter`` is a `Limiter`, a `Pacer`, a ``keyed`` one of them, or a text such as

@@ -14,7 +14,7 @@ from ..._runtime.call_template import Template
 from ..budget.budget import Budget
 from ..gate import GATE, GATE_NAMES
 from ..keyed import Keyed
-from ..protocol import Layer, Part
+from ..protocol import CallWrapper, Part
 from . import aio_loop, sync_loop
 from .backoff import Backoff, Exponential, Jittered
 from .call import RetriedCall
@@ -60,7 +60,7 @@ def _validate_budget(budget: object) -> None:
             raise TypeError(f"Retry: budget must be {rule}, got {budget!r}{hint}")
 
 
-class Retry(Layer, Options):
+class Retry(CallWrapper, Options):
     """Try again when a call fails transiently.
 
     ``on`` says which failures (a type, a tuple of types, or a callable); ``attempts`` counts the
