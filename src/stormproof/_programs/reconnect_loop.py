@@ -37,11 +37,10 @@ class _Streak(RetriedCall):
     """One streak: the rule of the retry loop, with a wider spread after a connection was lost."""
 
     __slots__ = ("connected", "dropped", "rejoins", "stayed", "waits")
+    plans = True
 
     def __init__(self, retry: Retry, env: Env, rejoins: bool) -> None:
         super().__init__(retry, retry.budget, env, env.operation(), env.owner(()))
-        # `_planned_wait` is asked instead of the schedule.
-        self.plan = True
         self.known = {}
         #: True after a connection that was stable: then there is a wait before the first connect, too.
         self.rejoins = rejoins

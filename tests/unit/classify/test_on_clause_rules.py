@@ -30,7 +30,7 @@ def caused(error: Exception) -> Exception:
         (3, "; did you mean attempts=?"),
         (None, "; did you mean on=transient?"),
         ("transient", "; did you mean on=transient?"),
-        ("Boom", ""),
+        ("Boom", "; give the type itself, not its name"),
         (3.5, ""),
         (True, ""),
     ],

@@ -117,6 +117,10 @@ def settle(tokens: float, earned: Slices, amount: float, elapsed: float, now: fl
     return tokens if tokens < bound else bound
 
 
+#: A larger ratio is not advised: retries of more than half of the calls are a storm of their own.
+_MOST_ADVISED = 0.5
+
+
 @lru_cache(maxsize=64)
 def shortage(ratio: float, burst: float, gained: int, paid: int) -> str:
     """Say why a `Budget` is empty that earned ``gained`` successes and paid for ``paid`` retries.
@@ -130,5 +134,5 @@ def shortage(ratio: float, burst: float, gained: int, paid: int) -> str:
     if gained:
         # With this ratio the same successes would have paid for one retry more.
         wanted = (paid + 1 - burst) / gained
-        more += f" or ratio={math.ceil(wanted * 100) / 100:g}" if wanted > ratio else ""
+        more += f" or ratio={math.ceil(wanted * 100) / 100:g}" if ratio < wanted <= _MOST_ADVISED else ""
     return f"retry budget exhausted: burst {burst:g}, {earned}, {spent}; to allow more, set {more}"

@@ -200,7 +200,7 @@ class RetriedCall(Course):
             attach_context(fault, error)
             raise
         if isinstance(step, Stop):
-            self.stop = step = self._behind_refusal(step)
+            self.stop = step = step if self.visible_error is self.reached else self._behind_refusal(step)
             if step.left is None or self.retry.late != "clip":
                 return None
             step = max(0.0, step.left)

@@ -495,9 +495,9 @@ def test_refusals_within_a_slice_take_nothing_and_see_what_was_earned() -> None:
     assert budget.pay("transient") == 0.0
     budget.success()
     assert [budget.pay("transient") for _ in range(2)] == [1.0, 0.0]
+    # A ratio of 1 would do, and is not advised.
     assert budget.shortage() == (
-        "retry budget exhausted: burst 2, 2 successes earned 1, 3 retries spent 3; "
-        "to allow more, set burst=4 or ratio=1"
+        "retry budget exhausted: burst 2, 2 successes earned 1, 3 retries spent 3; to allow more, set burst=4"
     )
     clock.advance(60.0)
     budget.success()

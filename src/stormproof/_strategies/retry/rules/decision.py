@@ -150,6 +150,9 @@ def cancelled(scope: Scope) -> Stop | None:
 class Course:
     """One call's way through its attempts: how many, since when, and where in the schedule of waits."""
 
+    #: True for a kind of call whose `_planned_wait` knows the waits, whatever the schedule.
+    plans = False
+
     def __init__(
         self, retry: RetryOptions, budget: Any, exchange: Any = None, breakers: tuple[Any, ...] = ()
     ) -> None:
@@ -193,7 +196,7 @@ class Course:
             return _USED_UP
         if scope is not None and (gone := cancelled(scope)) is not None:
             return gone
-        if retry.plan is None:
+        if retry.plan is None and not self.plans:
             delay, index = retry.delay, self.backoff_index
             wait: float = delay(index, self.previous_wait, draw())
             self.previous_wait = wait
