@@ -218,8 +218,10 @@ class LockedCircuit(Stateful):
             after, generation = circuit.state, circuit.generation
             if circuit.current is not live.bucket:
                 self._publish_bucket()
-        self._emit_change(before, after)
-        self._judge_counts(counts, generation, now)
+        if before != after:
+            self._emit_change(before, after)
+        if counts is not None:
+            self._judge_counts(counts, generation, now)
         if self._fleet is not None and outcome == "failure":
             self._fleet.kick()
 
