@@ -83,10 +83,10 @@ class _Play:
 
     def run(self) -> None:
         world, report = self.world, self.report
-        hook, own = sys.unraisablehook, randomness._own
+        hook, draws = sys.unraisablehook, randomness._own.getstate()
         before = platform.put(world)
         threads._renew()
-        randomness._own = self.rng.random
+        randomness._own.seed(self.rng.getrandbits(64))
         bus.log_by_default(False)
         # Other subscribers in this process have locks that this world does not know.
         others = [(subscribers, subscribers[:]) for subscribers in (bus.watchers, bus.first_try_subscribers)]
@@ -107,7 +107,7 @@ class _Play:
             for subscribers, kept in others:
                 subscribers[:] = kept
             bus.log_by_default(True)
-            randomness._own = own
+            randomness._own.setstate(draws)
             platform.put(before)
             threads._renew()
             interrupts._renew()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -131,9 +130,7 @@ def event_not_emitted(patch: pytest.MonkeyPatch) -> None:
 
 def attempt_left_behind(patch: pytest.MonkeyPatch) -> None:
     """The mark of the running attempt stays in the context."""
-    variable = sync_loop.running
-    kept = SimpleNamespace(get=variable.get, set=variable.set, reset=lambda token: None)
-    patch.setattr(sync_loop, "running", kept)
+    patch.setattr(sync_loop, "reset_running", lambda token: None)
 
 
 def lock_held_across_a_callback(patch: pytest.MonkeyPatch) -> None:
