@@ -226,7 +226,7 @@ def test_generator_functions_are_refused_with_advice() -> None:
 # Executors.
 
 
-@pytest.mark.parametrize("executor", [ThreadPoolExecutor, object(), None], ids=repr)
+@pytest.mark.parametrize("executor", [ThreadPoolExecutor, object(), None], ids=["class", "object", "None"])
 def test_object_that_is_not_an_executor_is_refused(executor: Any) -> None:
     with pytest.raises(TypeError, match=r"^carry: "):
         sp.carry(executor)
