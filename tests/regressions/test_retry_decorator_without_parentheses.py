@@ -30,12 +30,19 @@ def by_name(error: Exception, *, strict: bool) -> bool:
     return strict
 
 
-@pytest.mark.parametrize("function", [fetch_async, stream, none, two, by_name])
+@pytest.mark.parametrize("function", [stream, none, two, by_name])
 def test_function_that_cannot_judge_an_exception_is_refused_when_given(function: Any) -> None:
     with pytest.raises(TypeError, match=r"Retry: on must be a plain function .* @retry\(on=\.\.\.\)"):
         sp.retry(function)
     with pytest.raises(TypeError, match="Breaker: on must be a plain function"):
         sp.Breaker(on=function)
+
+
+def test_async_function_is_refused_when_given() -> None:
+    with pytest.raises(TypeError, match="^Retry: on must not be async"):
+        sp.retry(fetch_async)
+    with pytest.raises(TypeError, match="^Breaker: on must not be async"):
+        sp.Breaker(on=fetch_async)
 
 
 def test_bare_retry_on_a_function_raises_when_it_is_decorated() -> None:
