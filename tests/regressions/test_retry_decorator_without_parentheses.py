@@ -39,9 +39,9 @@ def test_function_that_cannot_judge_an_exception_is_refused_when_given(function:
 
 
 def test_async_function_is_refused_when_given() -> None:
-    with pytest.raises(TypeError, match="^Retry: on must not be async"):
+    with pytest.raises(TypeError, match=r"^Retry: on must not be async"):
         sp.retry(fetch_async)
-    with pytest.raises(TypeError, match="^Breaker: on must not be async"):
+    with pytest.raises(TypeError, match=r"^Breaker: on must not be async"):
         sp.Breaker(on=fetch_async)
 
 
