@@ -42,22 +42,35 @@ WIRING = {
 #: The tests that are about a module's rule and nothing else; they are asked before the others.
 FIRST = {
     "_strategies/retry/call.py": ("tests/unit/strategies/retry/test_decision.py",),
-    "_strategies/retry/rules/decision.py": ("tests/unit/strategies/retry/test_decision.py",),
-    "_classify/on_clause.py": ("tests/unit/classify/test_on_clause.py",),
+    "_strategies/retry/rules/decision.py": (
+        "tests/unit/strategies/retry/test_course.py",
+        "tests/unit/strategies/retry/test_decision.py",
+    ),
+    "_classify/on_clause.py": (
+        "tests/unit/classify/test_on_clause_rules.py",
+        "tests/unit/classify/test_on_clause.py",
+    ),
     "_classify/server_hints.py": (
+        "tests/unit/classify/test_classifier_memory.py",
         "tests/unit/classify/test_server_hint_edges.py",
         "tests/unit/classify/test_server_hints.py",
     ),
     "_strategies/budget/allowance.py": (
+        "tests/unit/strategies/budget/test_budget_parts.py",
         "tests/unit/strategies/budget/test_budget_rules.py",
         "tests/unit/primitives/test_option_errors.py",
     ),
     "_strategies/budget/budget.py": (
+        "tests/unit/strategies/budget/test_budget_parts.py",
         "tests/unit/strategies/budget/test_budget_rules.py",
         "tests/unit/primitives/test_option_errors.py",
     ),
-    "_strategies/budget/rules.py": ("tests/unit/strategies/budget/test_budget_rules.py",),
+    "_strategies/budget/rules.py": (
+        "tests/unit/strategies/budget/test_budget_parts.py",
+        "tests/unit/strategies/budget/test_budget_rules.py",
+    ),
     "_strategies/budget/other_systems.py": (
+        "tests/unit/strategies/budget/test_budget_parts.py",
         "tests/unit/strategies/budget/test_budget_rules.py",
         "tests/unit/primitives/test_option_errors.py",
         "tests/unit/strategies/budget/test_budgets.py",
@@ -72,24 +85,40 @@ FIRST = {
         "tests/unit/strategies/retry/test_backoff.py",
         "tests/unit/primitives/test_option_errors.py",
     ),
-    "_strategies/breaker/rules/circuit.py": ("tests/unit/strategies/breaker/test_breaker_rules.py",),
-    "_strategies/limiter/rules/bucket.py": ("tests/unit/strategies/limiter/test_limiter_rules.py",),
+    "_strategies/breaker/rules/circuit.py": (
+        "tests/unit/strategies/breaker/test_circuit_retune.py",
+        "tests/unit/strategies/breaker/test_breaker_rules.py",
+    ),
+    "_strategies/limiter/rules/bucket.py": (
+        "tests/unit/strategies/limiter/test_line_rules.py",
+        "tests/unit/strategies/limiter/test_limiter_rules.py",
+    ),
     "_strategies/limiter/pacer.py": (
+        "tests/unit/strategies/limiter/test_line_rules.py",
         "tests/unit/strategies/limiter/test_timetable_rules.py",
         "tests/unit/strategies/limiter/test_pacer.py",
     ),
     "_strategies/adaptive/rules/cubic.py": ("tests/unit/strategies/limiter/test_timetable_rules.py",),
-    "_context/deadlines.py": ("tests/unit/context/test_deadline_scope_rules.py",),
-    "_strategies/throttle.py": ("tests/unit/strategies/test_throttle_rules.py",),
+    "_context/deadlines.py": (
+        "tests/unit/context/test_policies_off.py",
+        "tests/unit/context/test_deadline_scope_rules.py",
+    ),
+    "_strategies/throttle.py": (
+        "tests/unit/strategies/test_throttle_retune.py",
+        "tests/unit/strategies/test_throttle_rules.py",
+    ),
     "_strategies/adaptive/rules/limits.py": (
+        "tests/unit/strategies/test_throttle_retune.py",
         "tests/unit/strategies/adaptive/test_adaptive_limit_rules.py",
         "tests/unit/strategies/adaptive/test_adaptive_limit.py",
     ),
     "_classify/classifier.py": (
+        "tests/unit/classify/test_classifier_memory.py",
         "tests/unit/classify/test_classifier_rules.py",
         "tests/unit/classify/test_classifier.py",
     ),
     "_strategies/limiter/rules/leases.py": (
+        "tests/unit/strategies/limiter/test_line_rules.py",
         "tests/unit/strategies/limiter/test_lease_rules.py",
         "tests/unit/strategies/limiter/test_leases.py",
     ),

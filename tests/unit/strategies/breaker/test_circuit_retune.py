@@ -107,9 +107,21 @@ def test_retune_applies_the_window() -> None:
     assert one.counts().failures == 2
     retune(one, 9.5, window_s=2.0)
     assert one.counts().failures == 1
+    one.roll(20.0)
+    assert one.counts().failures == 0
     # A circuit that closes again has the new one, too.
     one.close(20.0)
     assert (one.window.size, one.window.width) == (2, 1.0)
+
+
+def test_retune_applies_the_buckets() -> None:
+    one = circuit()
+    assert one.window is not None
+    for now in (7.9, 9.5):
+        fail_at(one.window, now)
+    retune(one, 9.5, window_s=2.0, bucket_s=0.5)
+    assert (one.window.size, one.window.width) == (4, 0.5)
+    assert one.counts().failures == 1
 
 
 def test_retune_of_an_open_circuit_makes_the_open_time_shorter_never_longer() -> None:

@@ -93,9 +93,16 @@ def test_factory_makes_full_budgets_that_share_nothing(kind: str, clock: sp.test
     assert repr(one) == repr(two) == repr(model)
 
 
+def test_factory_leaves_the_store_out(clock: sp.testing.FakeClock) -> None:
+    with sp.redis.RedisStore("redis://127.0.0.1:1/0") as store:
+        made = sp.Budget(burst=5, store=store, name="x").factory(clock)()
+    assert made.store is None and made.balance == 5
+
+
 def test_one_budget_may_stand_for_many(clock: sp.testing.FakeClock) -> None:
     budget = sp.Budget(0.5, burst=3, clock=clock)
     states = [budget.new_state() for _ in range(2)]
+    assert all(state.clock is clock for state in states)
     budget.assume(states[0], 4)
     assert (budget.pending(), budget.balance) == (4, 5.0)
     assert budget.withdraw() and budget.pending() == 0

@@ -134,7 +134,9 @@ def test_failures_that_may_be_retried_or_were_pushed_back_are_reported() -> None
     purse = Purse()
     course = Course(options(reports_failures=True), purse)
     fatal, pushback = Verdict(False), Verdict(False, kind="pushback")
-    assert [reason(ask(course, 0, fatal)), reason(ask(course, 0, pushback))] == ["fatal", "fatal"]
+    assert reason(ask(course, 0, fatal)) == "fatal"
+    assert purse.asked == []
+    assert reason(ask(course, 0, pushback)) == "fatal"
     assert purse.asked == [("failure", False)]
     ask(course, 0, Verdict(True, kind="timeout"))
     assert purse.asked[1:] == [("failure", True), ("timeout", math.inf)]
