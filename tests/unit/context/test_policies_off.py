@@ -57,6 +57,12 @@ def test_process_is_off_until_every_owner_has_switched_it_on(owners: tuple[objec
     assert not is_off() and not bypass() and calls_of(policy) == 3
 
 
+def test_process_stays_off_when_another_owner_switches_it_on(owners: tuple[object, object]) -> None:
+    switch_off(owners[0])
+    switch_on(owners[1])
+    assert is_off()
+
+
 def test_policies_are_off_inside_disabled_only(clock: sp.testing.FakeClock) -> None:
     with sp.deadline(5, clock=clock):
         assert not is_off() and not bypass()
@@ -191,6 +197,19 @@ def test_decorated_coroutine_function_runs_in_a_scope_like_the_one_given() -> No
         return await work(1, x=2)
 
     assert sp.testing.run(main) == (5, (1,), {"x": 2})
+
+
+def test_decorated_coroutine_function_has_the_scopes_name_and_clock(clock: sp.testing.FakeClock) -> None:
+    async def work() -> Any:
+        clock.advance(2)
+        return sp.remaining(), is_off()
+
+    async def main(_: Any) -> Any:
+        with pytest.raises(sp.DeadlineExceeded, match="'none'"):
+            await sp.deadline(0, "none", clock=clock)(work)()
+        return await sp.deadline(5, clock=clock)(work)(), await sp.disabled()(work)()
+
+    assert sp.testing.run(main) == ((3, False), (None, True))
 
 
 def test_function_that_is_disabled_calls_once() -> None:

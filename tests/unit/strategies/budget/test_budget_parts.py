@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import stormproof as sp
-from stormproof._strategies.budget.rules import Slices
+from stormproof._strategies.budget.rules import Slices, shortage
 
 KINDS = {
     "Budget": lambda **options: sp.Budget(0.5, burst=3, **options),
@@ -176,8 +176,9 @@ def test_retries_made_under_other_options_are_paid_for(clock: sp.testing.FakeClo
     budget = sp.Budget(burst=5, clock=clock)
     budget.pay_for(2)
     assert budget.settled_tokens == 3
-    clock.advance(7)
-    assert budget.read_clock() == budget.last_reading == clock.now()
+    for seconds in (7, 5):
+        clock.advance(seconds)
+        assert budget.read_clock() == budget.last_reading == clock.now()
 
 
 def test_earnings_above_the_burst_end_with_their_window_to_the_moment(clock: sp.testing.FakeClock) -> None:
@@ -196,6 +197,13 @@ def test_budget_without_a_ratio_says_that_nothing_was_earned() -> None:
     budget.success()
     assert budget.withdraw() and not budget.withdraw()
     assert "0 successes earned 0, 1 retry spent 1" in budget.shortage()
+
+
+@pytest.mark.parametrize("burst", [1, 3])
+def test_higher_ratio_is_advised_only_where_it_would_have_paid_for_one_more(burst: int) -> None:
+    # Four successes at a half have paid for two retries, which is all that was missing.
+    assert shortage(0.5, burst, 4, 2).endswith("; to allow more, set burst=" + ("2" if burst == 1 else "4"))
+    assert shortage(0.5, 0, 4, 2).endswith(" or ratio=0.75")
 
 
 @each_kind
