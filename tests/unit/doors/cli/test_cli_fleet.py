@@ -6,12 +6,12 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.redis_servers import Server
+from tests.support.polling import eventually
+from tests.support.redis_servers import PATIENT_S, Server
 
 import stormproof as sp
 
@@ -24,9 +24,11 @@ def server() -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def filled(server: Server) -> Iterator[Server]:
-    with sp.redis.RedisStore(server.url, timeout=0.5) as store:
+    """The server with one of each resource, used just now: the key of an idle one ends by itself."""
+    server.ask("FLUSHALL")
+    with sp.redis.RedisStore(server.url, timeout=PATIENT_S) as store:
         breaker = sp.Breaker(name="smtp", store=store, min_calls=2, open_for=600)
         budget = sp.Budget(burst=100, store=store, name="mail")
         key = sp.idempotency.RedisStore(store)
@@ -34,10 +36,7 @@ def filled(server: Server) -> Iterator[Server]:
         key.finish("order-4711", "claimant-1", b"a secret answer")
         for _ in range(2):
             breaker.admit().failure()
-        end = time.monotonic() + 10
-        while len(store.inspect()) < 3 or not breaker._live.circuit.bound:
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        eventually(lambda: len(store.inspect()) == 3 and breaker._live.circuit.bound)
         yield server
         del budget
 
