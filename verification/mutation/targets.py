@@ -41,7 +41,21 @@ WIRING = {
 
 #: The tests that are about a module's rule and nothing else; they are asked before the others.
 FIRST = {
-    "_strategies/retry/call.py": ("tests/unit/strategies/retry/test_decision.py",),
+    "_strategies/retry/call.py": (
+        "tests/unit/strategies/retry/test_decision.py",
+        "tests/unit/classify/test_exhaustion.py",
+        "tests/regressions/test_attempt_time_is_not_the_calls_time.py",
+        "tests/regressions/test_duration_of_a_timed_out_call_is_reported.py",
+        "tests/regressions/test_failed_call_raises_its_own_error.py",
+        "tests/regressions/test_failure_surfaces_behind_a_refusal.py",
+        "tests/regressions/test_mark_does_not_outlive_its_call.py",
+        "tests/regressions/test_marks_survive_what_wraps_an_error.py",
+        "tests/regressions/test_nested_layers_do_not_multiply.py",
+        "tests/regressions/test_refusal_names_attempts_and_reason.py",
+        "tests/regressions/test_result_is_judged_inside_blocks.py",
+        "tests/regressions/test_retry_asks_its_own_circuit_before_it_sleeps.py",
+        "tests/regressions/test_users_cause_is_kept.py",
+    ),
     "_strategies/retry/rules/decision.py": (
         "tests/unit/strategies/retry/test_course.py",
         "tests/unit/strategies/retry/test_decision.py",
