@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from verification.mutation import swap
+from verification.mutation import page, swap
 from verification.mutation.generate import Mutant, mutants_of
 from verification.mutation.page import Outcome, key_of, reasons
 from verification.mutation.session import moved
@@ -139,6 +139,12 @@ def test_mutants_reach_default_values(sample: ModuleType) -> None:
     assert (sample.Counter().value, sample.Counter().step) == (2, 3)
 
 
+@pytest.fixture(autouse=True)
+def low_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sample has so few mutants that a single survivor is more than the real bar allows."""
+    monkeypatch.setattr(page, "BAR", 90.0)
+
+
 def outcome(tmp_path: Path, statuses: list[str], toml: str) -> Outcome:
     """The first mutants came to ``statuses``, the others were killed."""
     mutants = made()
@@ -188,7 +194,7 @@ def test_untried_mutants_and_a_low_score_are_faults(tmp_path: Path) -> None:
     assert outcome(tmp_path, [""], "").faults() == ["1 mutants have not been tried"]
     low = "".join(entry(mutant, "accepted") for mutant in made()[:10])
     faults = outcome(tmp_path, ["uncovered"] * 10, low).faults()
-    assert len(faults) == 1 and "below 95 %" in faults[0]
+    assert len(faults) == 1 and "below 90 %" in faults[0]
 
 
 def test_reason_without_a_known_kind_is_refused(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from .targets import EXAMPLES, SLOWEST_S
 KILLED = ("killed", "timeout")
 #: What a reason may say: no behaviour differs; or it does, in a way that nothing promises.
 KINDS = ("equivalent", "accepted")
-BAR = 95.0
+BAR = 97.0
 
 _HEAD = """# Mutation testing
 
