@@ -203,7 +203,7 @@ def test_budget_without_a_ratio_says_that_nothing_was_earned() -> None:
 def test_higher_ratio_is_advised_only_where_it_would_have_paid_for_one_more(burst: int) -> None:
     # Four successes at a half have paid for two retries, which is all that was missing.
     assert shortage(0.5, burst, 4, 2).endswith("; to allow more, set burst=" + ("2" if burst == 1 else "4"))
-    assert shortage(0.5, 0, 4, 2).endswith(" or ratio=0.75")
+    assert shortage(0.25, 0, 8, 2).endswith(" or ratio=0.38")
 
 
 @each_kind
