@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import math
 
-from stormproof._server.deadline import allowed
 from stormproof._server.problem import Problem
 from stormproof._server.replay import MALFORMED, pack, read_key, replay, unpack
 from stormproof._server.request_facts import ATTEMPT_HEADERS, attempt_number, time_left
+from stormproof.asgi import DeadlineMiddleware
 from stormproof.idempotency import keys
 
 from ..model import Target, lines, must, text
 
 _TIMEOUTS = ("x-request-timeout-ms", "grpc-timeout")
+
+
+async def _app(scope: object, receive: object, send: object) -> None:
+    raise AssertionError("no request gets here")
+
+
+_DEADLINES = DeadlineMiddleware(_app, header=_TIMEOUTS, max=30.0)
 
 
 def check_key(data: bytes) -> None:
@@ -64,7 +71,7 @@ def check_arrival(data: bytes) -> None:
 
     left = time_left(find, _TIMEOUTS)
     must(left is None or not math.isnan(left), f"no time: {left!r}")
-    given = allowed(left, 30.0, None)
+    given = _DEADLINES.left(find)
     must(given is None or given <= 30.0, f"more than the most: {given!r}")
     number = attempt_number(find, ATTEMPT_HEADERS)
     must(1 <= number <= 10**9 + 1, f"no attempt: {number!r}")

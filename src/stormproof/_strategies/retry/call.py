@@ -29,7 +29,7 @@ from ..._events import bus, labels
 from ..._events.bus import watchers
 from ..._events.labels import tried
 from ..._primitives.attach_context import attach_context
-from ..._primitives.errors import ADMISSION_REFUSALS, DeadlineExceeded, Permanent, RetryAfter
+from ..._primitives.errors import ADMISSION_REFUSALS, AttemptTimeout, DeadlineExceeded, Permanent, RetryAfter
 from ..._runtime.call_template import SHARED_NAMES
 from ..._runtime.strands import MOMENT, origin
 from .generators import Opened
@@ -329,7 +329,11 @@ class RetriedCall(Course):
             if stop.reason == "budget" and (shortage := getattr(self.budget, "shortage", None)) is not None:
                 why = shortage()
             note(visible, f"{tried(number, elapsed)}; stopped: {why}")
-        if made is not None:
+        refusal = None
+        if stop.reason in self.retry.refusing:
+            refusal = self._refuse(stop, visible, tried(number, elapsed), elapsed)
+        # An attempt of an outer layer that timed out is that layer's to retry.
+        if made is not None and not isinstance(refusal, AttemptTimeout):
             try:
                 visible.__stormproof_mark__ = made  # type: ignore[attr-defined]
                 if stop.reason == "hint":
@@ -337,8 +341,8 @@ class RetriedCall(Course):
             except Exception:
                 # Some exceptions refuse attributes; they are left as they are.
                 pass
-        if stop.reason in self.retry.refusing:
-            return None, self._refuse(stop, visible, tried(number, elapsed), elapsed)
+        if refusal is not None:
+            return None, refusal
         if visible is not error and error is not None and visible.__traceback__ is None:
             # It was never raised itself, but carried by a mark.
             visible = visible.with_traceback(error.__traceback__)
