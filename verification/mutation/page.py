@@ -186,7 +186,7 @@ class Outcome:
             "command": "make mutants",
             "seen": [
                 f"{total.all:,} mutants of {len(self.tallies)} modules, {dead} killed",
-                f"{alive} survivors with a reason each; {total.equivalent:,} change nothing that can be seen",
+                f"{alive} survivors; {total.equivalent:,} change nothing that can be seen",
                 f"score without those {total.score:.1f} %, with them {total.raw:.1f} %",
             ],
             "machine": f"{os.cpu_count()} cores, CPython {platform.python_version()}",
