@@ -293,7 +293,7 @@ def test_first_compilation_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
             said.set()
 
     monkeypatch.setattr(engine, "_prepared", False)
-    monkeypatch.setattr(engine, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(engine, "_NOTICE_AFTER_S", 0.0)
     monkeypatch.setattr(engine, "advance", compiling)
     listener = Listener()
     logging.getLogger("stormproof.lab").addHandler(listener)
