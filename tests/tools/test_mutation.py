@@ -12,7 +12,7 @@ import pytest
 from verification.mutation import page, swap
 from verification.mutation.generate import Mutant, mutants_of
 from verification.mutation.page import Outcome, key_of, reasons
-from verification.mutation.session import moved
+from verification.mutation.session import is_current, moved
 
 pytestmark = pytest.mark.long
 
@@ -207,3 +207,11 @@ def test_lines_are_followed_when_the_source_changes() -> None:
     assert [places[n] for n in (2, 3, 4)] == [[4], [5], [6]]
     # What is new has the tests of the line above it.
     assert places[1] == [1, 2, 3]
+
+
+def test_measurement_of_a_test_ends_with_the_test_or_with_code_that_it_reaches() -> None:
+    seen = [0.1, True, {"near.py": [1, 2]}, "test", {"near.py": "old", "far.py": "old"}]
+    assert is_current(seen, "test", {"near.py": "old", "far.py": "new"})
+    assert not is_current(seen, "changed", {"near.py": "old", "far.py": "old"})
+    assert not is_current(seen, "test", {"near.py": "new", "far.py": "old"})
+    assert not is_current(seen, "test", {"far.py": "old"})

@@ -42,6 +42,7 @@ WIRING = {
 #: The tests that are about a module's rule and nothing else; they are asked before the others.
 FIRST = {
     "_strategies/retry/call.py": (
+        "tests/unit/strategies/retry/test_retried_call.py",
         "tests/unit/strategies/retry/test_decision.py",
         "tests/unit/classify/test_exhaustion.py",
         "tests/regressions/test_attempt_time_is_not_the_calls_time.py",
@@ -65,31 +66,38 @@ FIRST = {
         "tests/unit/classify/test_on_clause.py",
     ),
     "_classify/server_hints.py": (
+        "tests/unit/classify/test_quota_headers.py",
         "tests/unit/classify/test_classifier_memory.py",
         "tests/unit/classify/test_server_hint_edges.py",
         "tests/unit/classify/test_server_hints.py",
     ),
     "_strategies/budget/allowance.py": (
+        "tests/unit/strategies/budget/test_budget_edges.py",
         "tests/unit/strategies/budget/test_budget_parts.py",
         "tests/unit/strategies/budget/test_budget_rules.py",
         "tests/unit/primitives/test_option_errors.py",
     ),
     "_strategies/budget/budget.py": (
+        "tests/unit/strategies/budget/test_budget_edges.py",
         "tests/unit/strategies/budget/test_budget_parts.py",
         "tests/unit/strategies/budget/test_budget_rules.py",
         "tests/unit/primitives/test_option_errors.py",
     ),
     "_strategies/budget/rules.py": (
+        "tests/unit/strategies/budget/test_budget_edges.py",
         "tests/unit/strategies/budget/test_budget_parts.py",
         "tests/unit/strategies/budget/test_budget_rules.py",
     ),
     "_strategies/budget/other_systems.py": (
+        "tests/unit/strategies/budget/test_budget_edges.py",
+        "tests/unit/strategies/budget/test_shared_rate_budget.py",
         "tests/unit/strategies/budget/test_budget_parts.py",
         "tests/unit/strategies/budget/test_budget_rules.py",
         "tests/unit/primitives/test_option_errors.py",
         "tests/unit/strategies/budget/test_budgets.py",
     ),
     "_strategies/retry/backoff.py": (
+        "tests/unit/strategies/retry/test_backoff_short_way.py",
         "tests/unit/strategies/retry/test_backoff_rules.py",
         "tests/unit/strategies/retry/test_backoff.py",
         "tests/unit/primitives/test_option_errors.py",
