@@ -26,7 +26,7 @@ signal.alarm(90)
 import stormproof as sp
 from tests.support.polling import eventually
 
-store = sp.redis.RedisStore(sys.argv[1], timeout=0.5)
+store = sp.redis.RedisStore(sys.argv[1], timeout=10)
 
 def in_child(run):
     "Fork; what ``run()`` gives in the child, as text."
@@ -156,7 +156,7 @@ def test_child_begins_with_its_part_of_the_places(server: Server) -> None:
     run(
         server,
         """
-        stores = [store, *(sp.redis.RedisStore(sys.argv[1], timeout=0.5) for _ in range(3))]
+        stores = [store, *(sp.redis.RedisStore(sys.argv[1], timeout=10) for _ in range(3))]
         bulkheads = [sp.Bulkhead(8, store=each, name="x") for each in stores]
         eventually(lambda: all(each._fleet.instances == 4 for each in bulkheads))
         held = sp.Policy(bulkheads[0])

@@ -9,7 +9,7 @@ import stormproof as sp
 
 
 def main(what: str, url: str) -> None:
-    store = sp.redis.RedisStore(url, timeout=0.5)
+    store = sp.redis.RedisStore(url, timeout=10)
     if what == "permits":
         bulkhead = sp.Bulkhead(4, name="places", store=store)
         held = sp.Policy(bulkhead)

@@ -231,8 +231,8 @@ def test_unused_probe_without_other_takers_is_kept(fleet: Callable[..., Fleet]) 
 def test_processes_are_counted_not_objects(server: Server) -> None:
     """Two breakers of one name in one process are one reporter; none takes the other's vote back."""
     with (
-        sp.redis.RedisStore(server.url, timeout=0.5) as store,
-        sp.redis.RedisStore(server.url, timeout=0.5) as other,
+        sp.redis.RedisStore(server.url, timeout=10) as store,
+        sp.redis.RedisStore(server.url, timeout=10) as other,
     ):
         options = {"name": "gate", "min_calls": 1000, "consecutive": 2, "open_for": 60, "quorum": 2}
         twins = [sp.Breaker(store=store, **options) for _ in range(2)]
@@ -264,7 +264,7 @@ def test_killed_holder_of_the_probe_frees_it_within_its_lease(server: Server) ->
         holder.wait()
         holder.stdout.close()
     began = time.monotonic()
-    with sp.redis.RedisStore(server.url, timeout=0.5) as store:
+    with sp.redis.RedisStore(server.url, timeout=10) as store:
         breaker = sp.Breaker(name="gate", store=store, min_calls=2, open_for=0.3, probe_timeout=1.0)
         eventually(lambda: breaker.state == "half_open", "what the fleet knows")
 
@@ -366,7 +366,7 @@ def test_breaker_with_a_store_and_no_name_is_refused() -> None:
 
 
 def test_copies_and_keys_share_the_store(server: Server) -> None:
-    with sp.redis.RedisStore(server.url, timeout=0.5) as store:
+    with sp.redis.RedisStore(server.url, timeout=10) as store:
         one = sp.Breaker(name="gate", store=store, quorum=3)
         copy = one.replace(open_for=7)
         assert (copy.store, copy.quorum, copy.name) == (store, 3, "gate")

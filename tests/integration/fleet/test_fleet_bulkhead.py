@@ -117,7 +117,7 @@ def test_killed_holder_frees_its_places_within_their_lease(server: Server, calls
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
-        with sp.redis.RedisStore(server.url, timeout=0.5) as store:
+        with sp.redis.RedisStore(server.url, timeout=10) as store:
             bulkhead = sp.Bulkhead(4, queue=4, max_wait=20, name="places", store=store)
             eventually(lambda: bulkhead._fleet.instances == 2, "the first answer")
             calls.start(bulkhead, 4)
@@ -182,7 +182,7 @@ def test_resize_never_interrupts_and_never_loses_a_place() -> None:
 
 
 def test_two_of_one_name_in_one_process_share_the_limit(server: Server, calls: Calls) -> None:
-    with sp.redis.RedisStore(server.url, timeout=0.5) as store:
+    with sp.redis.RedisStore(server.url, timeout=10) as store:
         two = [sp.Bulkhead(5, queue=5, max_wait=30, name="places", store=store) for _ in range(2)]
         eventually(lambda: all(one._fleet.instances == 2 for one in two), "both are counted")
         for one in two:
@@ -216,7 +216,7 @@ def test_new_instance_has_one_place_until_its_first_exchange_grants_more(
     (one,) = fleet(1, 4, queue=8, max_wait=30)
     calls.start(one, 4)
     eventually(lambda: calls.inside == 4, "all places in use")
-    with sp.redis.RedisStore(server.url, timeout=0.5) as store:
+    with sp.redis.RedisStore(server.url, timeout=10) as store:
         other = sp.Bulkhead(4, queue=8, max_wait=30, name="places", store=store)
         assert other._places <= 1
         calls.start(other, 4)

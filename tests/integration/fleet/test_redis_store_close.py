@@ -30,7 +30,7 @@ def test_dropped_stores_end_their_threads_and_connections(server: Server) -> Non
     before = threads()
     kept = []
     for _ in range(3):
-        store = RedisStore(server.url, timeout=0.5)
+        store = RedisStore(server.url, timeout=10)
         kept.append((store, sp.Limiter(10, 5, store=store, name="x"), sp.Bulkhead(5, store=store, name="x")))
         assert store.settle(5)
         del store
@@ -42,7 +42,7 @@ def test_dropped_stores_end_their_threads_and_connections(server: Server) -> Non
 
 
 def test_dropped_store_gives_back_its_leases(server: Server) -> None:
-    store: Any = RedisStore(server.url, timeout=0.5)
+    store: Any = RedisStore(server.url, timeout=10)
     limiter: Any = sp.Limiter(0, 1000, store=store, name="x")
     bulkhead: Any = sp.Bulkhead(5, store=store, name="x")
     settled(limiter)
@@ -55,7 +55,7 @@ def test_dropped_store_gives_back_its_leases(server: Server) -> None:
 
 
 def test_limiter_keeps_its_store_alive(server: Server) -> None:
-    limiter = sp.Limiter(0, 100, store=RedisStore(server.url, timeout=0.5), name="x")
+    limiter = sp.Limiter(0, 100, store=RedisStore(server.url, timeout=10), name="x")
     gc.collect()
     settled(limiter)
     lease_some(limiter)

@@ -307,7 +307,8 @@ def test_loser_of_a_hedge_is_cancelled_on_the_wire(connect: Connect, server: Ser
     client = connect(sp.Policy(sp.Hedge(0.02, idempotent=True)))
     assert getattr(client, method)(b"a") in (b"re:a", [b"a1", b"a2"])
     server.wait_until_quiet()
-    assert server.attempts_sent() == [None, "1"]
+    # On a busy machine the hedge may be the first to arrive.
+    assert server.attempts_sent() in ([None, "1"], ["1", None])
 
 
 def test_transient_failure_hedges_at_once_and_a_fatal_one_stops_all(connect: Connect, server: Server) -> None:
