@@ -69,6 +69,7 @@ class Guarded:
     inner: Any
     #: The transport that it came by if it is a stream of HTTP/2, which closing it may leave open.
     transport: Any
+    is_closed = False
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         # A generator of another transport's may keep a scope of trio's open from one chunk to the next.
@@ -77,6 +78,10 @@ class Guarded:
         )
 
     async def aclose(self) -> None:
+        if self.is_closed:
+            return
+        # A shielded close runs to its end, even if this one is cancelled meanwhile.
+        self.is_closed = True
         try:
             await await_shielded(self.inner.aclose())
         finally:
